@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The TSC as the kernel knows it. How it is read is in include/fastclk/counter.h.
+ */
+#include <linux/clocksource.h>
+#include <asm/cpufeature.h>
+#include <asm/tsc.h>
+
+#include "../../core/internal.h"
+
+/* The counter, as the kernel names its clocksource. */
+const char fastclk_counter_name[] = "tsc";
+
+/**
+ * fastclk_counter_drives - is this clocksource the counter that user space reads?
+ * @cs: a clocksource
+ *
+ * True for "tsc" and for "tsc-early", which it is until the rate was refined, about a
+ * second after boot. kvm-clock and the Hyper-V page have a vDSO form too, but count
+ * nanoseconds. Any context.
+ */
+bool fastclk_counter_drives(const struct clocksource *cs)
+{
+	return cs->vdso_clock_mode == VDSO_CLOCKMODE_TSC;
+}
+
+/**
+ * fastclk_counter_khz - the nominal rate of the counter
+ *
+ * Any context. Return: kHz, 0 if the kernel does not know.
+ */
+u32 fastclk_counter_khz(void)
+{
+	return tsc_khz;
+}
+
+/**
+ * fastclk_in_guest - are our CPUs some hypervisor's threads?
+ *
+ * Any context.
+ */
+bool fastclk_in_guest(void)
+{
+	return boot_cpu_has(X86_FEATURE_HYPERVISOR);
+}

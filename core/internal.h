@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the kernel files of fastclk call of each other. Each function is described where
+ * it is defined.
+ */
+#ifndef _FASTCLK_INTERNAL_H
+#define _FASTCLK_INTERNAL_H
+
+#include <linux/cpumask.h>
+#include <linux/fastclk.h>
+#include <fastclk/line.h>
+
+struct attribute_group;
+struct clocksource;
+struct kobject;
+struct page;
+struct seq_file;
+
+/* arch/<arch>/counter.c */
+extern const char fastclk_counter_name[];
+bool fastclk_counter_drives(const struct clocksource *cs);
+u32 fastclk_counter_khz(void);
+bool fastclk_in_guest(void);
+
+/*
+ * struct fastclk_lines - all that a timekeeping update changes on the page
+ * Fields as on the page.
+ */
+struct fastclk_lines {
+	struct fastclk_line monotonic;
+	struct fastclk_line raw;
+	s64 realtime_offset;
+	s64 boottime_offset;
+	s64 tai_offset;
+	u64 valid_from;
+	u64 valid_for;
+	u64 frequency_hz;
+	u32 clock_was_set;
+};
+
+/* core/page.c: the only writer of the page */
+int fastclk_page_init(void);
+void fastclk_page_exit(void);
+struct page *fastclk_page_page(void);
+void fastclk_page_read(struct fastclk_page *copy);
+void fastclk_page_set_lines(const struct fastclk_lines *lines);
+void fastclk_page_set_no_line(enum fastclk_reason reason);
+void fastclk_page_set_verdict(const struct fastclk_page_verdict *found);
+void fastclk_page_revoke(void);
+
+/* core/timekeeper.c: lines from the kernel's timekeeper */
+int fastclk_timekeeper_init(void);
+void fastclk_timekeeper_exit(void);
+void fastclk_timekeeper_clocksource(char *name, size_t size);
+
+/* core/sync.c: the measurement and its result */
+struct fastclk_sync_parameters {
+	const char *cpus;		/* list of CPUs to test, NULL or "": all */
+	unsigned int budget_ms;		/* 0: by the number of CPUs */
+	bool idle_injection;		/* may other vCPUs be idled in a guest? */
+};
+
+int fastclk_sync_init(const struct fastclk_sync_parameters *parameters);
+void fastclk_sync_exit(void);
+int fastclk_sync_recheck(void);
+int fastclk_sync_bad_cpus(char *buffer);
+int fastclk_sync_show(struct seq_file *m);
+
+/* core/chardev.c: /dev/fastclk */
+int fastclk_chardev_init(void);
+void fastclk_chardev_exit(void);
+void fastclk_chardev_revoke(void);
+void fastclk_chardev_wake(void);
+
+/* core/events.c: telling others that verdict, mode or generation changed */
+void fastclk_events_init(void);
+void fastclk_events_exit(void);
+u32 fastclk_events_count(void);
+void fastclk_events_raise(void);
+void fastclk_events_start(struct kobject *kobject);
+void fastclk_events_stop(void);
+
+/* core/sysfs.c, core/debugfs.c */
+extern const struct attribute_group *fastclk_sysfs_groups[];
+const char *fastclk_mode_name(u32 mode);
+const char *fastclk_verdict_name(u32 verdict);
+const char *fastclk_reason_name(u32 reason);
+void fastclk_debugfs_init(void);
+void fastclk_debugfs_exit(void);
+
+#endif /* _FASTCLK_INTERNAL_H */

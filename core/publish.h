@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Writing the page: its seqcount. Pure; used by core/page.c, and by test programs that
+ * play the writer.
+ */
+#ifndef _FASTCLK_PUBLISH_H
+#define _FASTCLK_PUBLISH_H
+
+#include "types.h"
+#include "line.h"
+#include <linux/fastclk.h>
+
+/* What a reader may be told: all that depends on agreement, rate and mode. */
+#define FASTCLK_STATUS_CAPABILITIES						\
+	(FASTCLK_STATUS_LINE_VALID | FASTCLK_STATUS_COMPARABLE |		\
+	 FASTCLK_STATUS_OFFSETS | FASTCLK_STATUS_CONSTANT_RATE | FASTCLK_STATUS_LOCKSTEP)
+
+/**
+ * fastclk_publish_begin - the page is going to be written
+ * @page: the page
+ *
+ * One writer at a time, which must not be interrupted until fastclk_publish_end().
+ */
+static inline void fastclk_publish_begin(struct fastclk_page *page)
+{
+	WRITE_ONCE(page->hot.seq, page->hot.seq + 1);
+	/* seq is odd before anything changes. Pairs with the reader's load-acquire of seq. */
+	smp_wmb();
+}
+
+/**
+ * fastclk_publish_end - the page is whole again
+ * @page: the page
+ */
+static inline void fastclk_publish_end(struct fastclk_page *page)
+{
+	/* All is written before seq is even. Pairs with the barrier before its second look. */
+	smp_wmb();
+	WRITE_ONCE(page->hot.seq, page->hot.seq + 1);
+}
+
+/**
+ * fastclk_publish_status - change what readers may do
+ * @page: the page, between begin and end
+ * @status: new FASTCLK_STATUS_*
+ *
+ * Stamps from before and after a change of capabilities must not be compared, hence a
+ * new generation. Return: whether anything changed.
+ */
+static inline bool fastclk_publish_status(struct fastclk_page *page, u32 status)
+{
+	if (page->hot.status == status)
+		return false;
+	page->hot.status = status;
+	if (!++page->hot.generation)	/* 0 means unknown */
+		page->hot.generation = 1;
+	return true;
+}
+
+/**
+ * fastclk_publish_line - CLOCK_MONOTONIC's line
+ * @page: the page, between begin and end
+ * @line: the line
+ */
+static inline void fastclk_publish_line(struct fastclk_page *page, const struct fastclk_line *line)
+{
+	page->hot.mult = line->mult;
+	page->hot.offset_lo = line->offset_lo;
+	page->hot.offset_hi = line->offset_hi;
+	page->hot.shift = line->shift;
+}
+
+/**
+ * fastclk_publish_raw_line - CLOCK_MONOTONIC_RAW's line
+ * @page: the page, between begin and end
+ * @line: the line
+ */
+static inline void fastclk_publish_raw_line(struct fastclk_page *page,
+					    const struct fastclk_line *line)
+{
+	page->clocks.raw_mult = line->mult;
+	page->clocks.raw_offset_lo = line->offset_lo;
+	page->clocks.raw_offset_hi = line->offset_hi;
+	page->clocks.raw_shift = line->shift;
+}
+
+#endif /* _FASTCLK_PUBLISH_H */

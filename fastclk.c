@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * fastclk: a calibrated cycle clock for user space, and a verdict on whether it may be
+ * trusted. This file has the module's parameters, and the order in which its parts are
+ * brought up and torn down, and nothing else; docs/architecture.md tells which part does
+ * what.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/kernel.h>
+#include <linux/module.h>
+
+#include "core/fault.h"
+#include "core/internal.h"
+
+#define FASTCLK_BUDGET_MIN_MS	10
+#define FASTCLK_BUDGET_MAX_MS	60000
+
+static char *cpus = "";
+module_param(cpus, charp, 0444);
+MODULE_PARM_DESC(cpus, "List of CPUs to test, e.g. 0-3,8 (default: all). The verdict is unknown while a CPU is online that is not in the list");
+
+static unsigned int budget_ms;
+module_param(budget_ms, uint, 0444);
+MODULE_PARM_DESC(budget_ms, "Longest time that a measurement may take, 10 to 60000 ms (default 0: 2000 for up to 4 CPUs, 286 more for each further one)");
+
+static bool idle_injection = true;
+module_param(idle_injection, bool, 0444);
+MODULE_PARM_DESC(idle_injection, "In a virtual machine that is short of CPUs: idle the other CPUs for up to 80 ms at a time while two are measured (default Y)");
+
+static int __init fastclk_check_parameters(void)
+{
+	if (budget_ms && (budget_ms < FASTCLK_BUDGET_MIN_MS || budget_ms > FASTCLK_BUDGET_MAX_MS)) {
+		pr_err("budget_ms=%u is not from %u to %u, nor 0 for the default\n", budget_ms,
+		       FASTCLK_BUDGET_MIN_MS, FASTCLK_BUDGET_MAX_MS);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int __init fastclk_init(void)
+{
+	const struct fastclk_sync_parameters parameters = {
+		.cpus = cpus,
+		.budget_ms = budget_ms,
+		.idle_injection = idle_injection,
+	};
+	int ret;
+
+	ret = fastclk_check_parameters();
+	if (ret)
+		return ret;
+
+	fastclk_fault_init();
+	fastclk_events_init();
+	ret = fastclk_page_init();
+	if (ret)
+		return ret;
+	ret = fastclk_timekeeper_init();
+	if (ret)
+		goto out_page;
+	ret = fastclk_sync_init(&parameters);
+	if (ret)
+		goto out_timekeeper;
+	ret = fastclk_chardev_init();
+	if (ret)
+		goto out_sync;
+	fastclk_debugfs_init();
+	return 0;
+
+out_sync:
+	fastclk_sync_exit();
+out_timekeeper:
+	fastclk_timekeeper_exit();
+out_page:
+	fastclk_page_exit();
+	fastclk_events_exit();
+	return ret;
+}
+
+static void __exit fastclk_exit(void)
+{
+	/* First of all, nobody may start to use anything any more. */
+	fastclk_page_revoke();
+	fastclk_debugfs_exit();
+	fastclk_chardev_exit();
+	fastclk_sync_exit();
+	fastclk_timekeeper_exit();
+	fastclk_page_exit();
+	fastclk_events_exit();
+}
+
+module_init(fastclk_init);
+module_exit(fastclk_exit);
+
+MODULE_DESCRIPTION("Calibrated cycle clock with a sync verdict, in a vDSO-like page");
+MODULE_AUTHOR("The fastclk developers");
+MODULE_LICENSE("GPL");
