@@ -61,6 +61,7 @@ struct fastclk_exchange_line {
  * @line: shared with the partner; turn 0 before either starts
  * @side: 0 makes the first move, 1 answers
  * @exchanges: how many round trips to make
+ * @start_cycles: give up when the partner has not made its first move by then
  * @patience_cycles: give up when the partner has not moved for so long
  * @received: result, how many of the partner's values were seen
  * @bound_cycles: result, own counter minus partner's is at most this; S64_MAX if nothing
@@ -71,6 +72,7 @@ struct fastclk_exchange {
 	struct fastclk_exchange_line *line;
 	u32 side;
 	u32 exchanges;
+	u64 start_cycles;
 	u64 patience_cycles;
 	u32 received;
 	s64 bound_cycles;
@@ -82,6 +84,7 @@ struct fastclk_exchange {
 /* Wait until the partner has moved. Return: whether it did. */
 static inline bool fastclk_exchange_wait(struct fastclk_exchange *x, u64 turn)
 {
+	u64 patience = x->received ? x->patience_cycles : x->start_cycles;
 	u64 since = 0;
 	u32 looks, polls;
 
@@ -95,7 +98,7 @@ static inline bool fastclk_exchange_wait(struct fastclk_exchange *x, u64 turn)
 		/* A hand-over rarely takes longer, so this read costs nothing. */
 		if (!looks)
 			since = FASTCLK_EXCHANGE_COUNTER(x);
-		else if (FASTCLK_EXCHANGE_COUNTER(x) - since > x->patience_cycles)
+		else if (FASTCLK_EXCHANGE_COUNTER(x) - since > patience)
 			return false;
 	}
 	return false;
@@ -108,7 +111,7 @@ static inline bool fastclk_exchange_wait(struct fastclk_exchange *x, u64 turn)
  * Needs no rendezvous: a partner that comes too late finds that nobody answers, and
  * gives up as well. May be preempted and interrupted, but must stay on its CPU. Does not
  * sleep; takes @exchanges round trips, or until the partner has not moved for
- * @patience_cycles.
+ * @start_cycles or @patience_cycles.
  */
 static inline void fastclk_exchange_run(struct fastclk_exchange *x)
 {

@@ -1,30 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Measuring whether the counters of all CPUs agree: which pairs meet when, within what
- * time, and what becomes of the result.
+ * When CPUs are measured, and what becomes of the result: the verdict on the page, in
+ * sysfs and in debugfs. How they are measured is in core/measure.c.
  *
- * Every pair of CPUs makes exchanges (core/exchange.h), as many pairs at once as possible
- * (core/schedule.h). Where CPUs are dedicated, one pass over all pairs is all. Where vCPUs
- * have to share, an exchange works only while both of a pair happen to run: then it takes
- * 0.2 to 0.5 ms, otherwise nearly nothing gets done in 50 ms. So a pair that makes no
- * progress is put back, fewer pairs run at once when most of them do not finish, and in
- * the end, if need be, all other vCPUs are put to idle for a moment. A budget of time, and
- * no count of tries, ends it. What could not be measured may still be bounded through
- * other CPUs; otherwise the verdict is "unknown", and the measurement is taken up again
- * in the background.
+ * The first measurement is made when the module is loaded, others when somebody asks for
+ * it (the file "recheck"). One that stayed incomplete is taken up again in the background.
  *
  * Locks: the CPU hotplug lock, then fastclk_sync_mutex (one measurement at a time), then
- * fastclk_result_mutex (short: the last result).
+ * fastclk_result_mutex (the last result; held for a short time).
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/completion.h>
 #include <linux/cpu.h>
-#include <linux/delay.h>
 #include <linux/jiffies.h>
-#include <linux/kthread.h>
-#include <linux/ktime.h>
-#include <linux/mm.h>
+#include <linux/kernel.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
@@ -33,8 +22,7 @@
 #include <linux/workqueue.h>
 
 #include "internal.h"
-#include "schedule.h"
-#include "verdict.h"
+#include "measure.h"
 #include "workers.h"
 
 /* 2 s were enough for 4 vCPUs that share 2 cores, 10 s for 32, with other load. */
@@ -42,60 +30,12 @@
 #define FASTCLK_BUDGET_CPUS		4
 #define FASTCLK_BUDGET_MS_PER_CPU	286
 
-/* Give a pair up, for now, when a hand-over takes so long. */
-#define FASTCLK_PATIENCE_MS		1
-
-/* How long other vCPUs are idled at a time: long enough for a pair, too short to notice. */
-#define FASTCLK_IDLE_MIN_MS		5
-#define FASTCLK_IDLE_MAX_MS		80
-
 /* When to go on with an incomplete measurement in the background. */
 #define FASTCLK_RETRY_MIN_S		1
 #define FASTCLK_RETRY_MAX_S		60
 
 /* How long to wait between two re-checks that users ask for. */
 #define FASTCLK_RECHECK_S		1
-
-struct fastclk_pair {
-	u16 a;
-	u16 b;
-};
-
-/*
- * struct fastclk_measurement - one measurement, complete or not
- * @cpus: the CPUs it is about; indices below are into this array
- * @n: how many
- * @tested: the same as a mask
- * @bad: those that do not fit
- * @measured: what exchanges found
- * @bounds: the same, tightened
- * @conflicts: scratch for fastclk_judge()
- * @group: for each CPU, another one to which measured pairs connect it (union-find)
- * @groups: how many sets of connected CPUs there are
- * @todo: pairs that were not measured
- * @left: how many these are
- * @width: how many pairs may run at once
- * @exchanges: hand-overs evaluated
- * @online: how many CPUs were online
- * @judgement: what follows
- */
-struct fastclk_measurement {
-	unsigned int *cpus;
-	u32 n;
-	cpumask_var_t tested;
-	cpumask_var_t bad;
-	struct fastclk_bounds measured;
-	struct fastclk_bounds bounds;
-	u32 *conflicts;
-	u32 *group;
-	u32 groups;
-	struct fastclk_pair *todo;
-	u32 left;
-	u32 width;
-	u64 exchanges;
-	u32 online;
-	struct fastclk_judgement judgement;
-};
 
 /* Set by fastclk_sync_init(). */
 static cpumask_var_t fastclk_sync_cpus;
@@ -113,272 +53,6 @@ static struct fastclk_measurement *fastclk_result;
 static void fastclk_sync_retry(struct work_struct *work);
 static DECLARE_DELAYED_WORK(fastclk_sync_work, fastclk_sync_retry);
 
-/* Pairs among n CPUs. */
-static u32 fastclk_pairs(u32 n)
-{
-	return n < 2 ? 0 : n / 2 * (n - 1 + (n & 1));
-}
-
-static void fastclk_measurement_free(struct fastclk_measurement *m)
-{
-	if (!m)
-		return;
-	kvfree(m->cpus);
-	kvfree(m->measured.bound_cycles);
-	kvfree(m->bounds.bound_cycles);
-	kvfree(m->conflicts);
-	kvfree(m->group);
-	kvfree(m->todo);
-	free_cpumask_var(m->tested);
-	free_cpumask_var(m->bad);
-	kfree(m);
-}
-
-/* All pairs in the order of the tournament, so that neighbours in the list can run at once. */
-static void fastclk_measurement_plan(struct fastclk_measurement *m)
-{
-	u32 round, slot, a, b;
-
-	for (round = 0; round < fastclk_schedule_rounds(m->n); round++) {
-		for (slot = 0; slot < fastclk_schedule_slots(m->n); slot++) {
-			fastclk_schedule_pair(m->n, round, slot, &a, &b);
-			m->todo[m->left].a = a;
-			m->todo[m->left].b = b;
-			m->left++;
-		}
-	}
-	m->width = max(1U, fastclk_schedule_slots(m->n));
-}
-
-/* A measurement of the CPUs that are online. Return: NULL if there is no memory. */
-static struct fastclk_measurement *fastclk_measurement_new(void)
-{
-	struct fastclk_measurement *m;
-	unsigned int cpu;
-	u32 i;
-
-	m = kzalloc(sizeof(*m), GFP_KERNEL);
-	if (!m)
-		return NULL;
-	if (!zalloc_cpumask_var(&m->tested, GFP_KERNEL) ||
-	    !zalloc_cpumask_var(&m->bad, GFP_KERNEL))
-		goto fail;
-
-	cpumask_and(m->tested, cpu_online_mask, fastclk_sync_cpus);
-	m->n = cpumask_weight(m->tested);
-	m->online = num_online_cpus();
-	m->measured.n = m->n;
-	m->bounds.n = m->n;
-	m->groups = m->n;
-
-	m->cpus = kvcalloc(m->n, sizeof(*m->cpus), GFP_KERNEL);
-	m->measured.bound_cycles = kvcalloc((size_t)m->n * m->n, sizeof(s64), GFP_KERNEL);
-	m->bounds.bound_cycles = kvcalloc((size_t)m->n * m->n, sizeof(s64), GFP_KERNEL);
-	m->conflicts = kvcalloc(m->n, sizeof(*m->conflicts), GFP_KERNEL);
-	m->group = kvcalloc(m->n, sizeof(*m->group), GFP_KERNEL);
-	m->todo = kvcalloc(fastclk_pairs(m->n) ?: 1, sizeof(*m->todo), GFP_KERNEL);
-	if (!m->cpus || !m->measured.bound_cycles || !m->bounds.bound_cycles ||
-	    !m->conflicts || !m->group || !m->todo)
-		goto fail;
-
-	i = 0;
-	for_each_cpu(cpu, m->tested) {
-		m->cpus[i] = cpu;
-		m->group[i] = i;
-		i++;
-	}
-	fastclk_bounds_clear(&m->measured);
-	fastclk_measurement_plan(m);
-	return m;
-
-fail:
-	fastclk_measurement_free(m);
-	return NULL;
-}
-
-static u32 fastclk_group(const struct fastclk_measurement *m, u32 i)
-{
-	while (m->group[i] != i)
-		i = m->group[i];
-	return i;
-}
-
-static void fastclk_give_exchange(struct fastclk_crew *crew, u32 index, u32 side,
-				  struct fastclk_exchange_line *line)
-{
-	struct fastclk_job *job = fastclk_crew_give(crew, index);
-
-	*job = (struct fastclk_job) {
-		.exchange = {
-			.line = line,
-			.side = side,
-			.exchanges = FASTCLK_EXCHANGES,
-			.patience_cycles = (u64)fastclk_counter_khz() * FASTCLK_PATIENCE_MS,
-		},
-	};
-}
-
-/*
- * Take in what a pair found. Return: whether that was a measurement. A warp counts
- * always, since it is a fact; other bounds only from a number of exchanges on, so that
- * "synced" never rests on a few slow ones.
- */
-static bool fastclk_take_in(struct fastclk_measurement *m, struct fastclk_pair pair,
-			    const struct fastclk_exchange *a, const struct fastclk_exchange *b)
-{
-	bool measured = min(a->received, b->received) >= FASTCLK_EXCHANGES_MIN;
-
-	if (measured || a->bound_cycles < 0)
-		fastclk_bounds_narrow(&m->measured, pair.a, pair.b, a->bound_cycles);
-	if (measured || b->bound_cycles < 0)
-		fastclk_bounds_narrow(&m->measured, pair.b, pair.a, b->bound_cycles);
-	m->exchanges += a->received + b->received;
-
-	if (measured && fastclk_group(m, pair.a) != fastclk_group(m, pair.b)) {
-		m->group[fastclk_group(m, pair.a)] = fastclk_group(m, pair.b);
-		m->groups--;
-	}
-	return measured;
-}
-
-static unsigned int fastclk_ms_left(ktime_t deadline)
-{
-	s64 left = ktime_ms_delta(deadline, ktime_get());
-
-	return READ_ONCE(fastclk_sync_stopping) || left < 0 ? 0 : left;
-}
-
-/*
- * One pass over the pairs that are left, in batches of pairs that have no CPU in common.
- * With @idle_ms, one pair at a time while all other CPUs idle.
- *
- * While there are CPUs that no chain of measured pairs connects, and pairs have to go one
- * by one, only those that connect are tried: they decide whether there will be a verdict.
- *
- * Return: false if the crew is lost.
- */
-static bool fastclk_pass(struct fastclk_measurement *m, struct fastclk_crew *crew,
-			 ktime_t deadline, unsigned int idle_ms)
-{
-	u32 next = 0, kept = 0, first, last, done, i;
-	bool connecting = m->width == 1 && m->groups > 1;
-	bool alive = true;
-
-	while (alive && next < m->left && fastclk_ms_left(deadline)) {
-		struct fastclk_pair *todo = &m->todo[next];
-		const struct fastclk_job *job[2];
-
-		if (connecting && fastclk_group(m, todo->a) == fastclk_group(m, todo->b)) {
-			m->todo[kept++] = m->todo[next++];
-			continue;
-		}
-
-		first = next;
-		for (last = first; last < m->left && last - first < m->width; last++) {
-			todo = &m->todo[last];
-			if (!fastclk_crew_is_free(crew, todo->a) ||
-			    !fastclk_crew_is_free(crew, todo->b))
-				break;
-			fastclk_give_exchange(crew, todo->a, 0, fastclk_crew_line(crew, todo->a));
-			fastclk_give_exchange(crew, todo->b, 1, fastclk_crew_line(crew, todo->a));
-		}
-		for (i = 0; idle_ms && i < m->n; i++)
-			if (fastclk_crew_is_free(crew, i))
-				fastclk_crew_give(crew, i)->idle_ns = idle_ms * (u64)NSEC_PER_MSEC;
-
-		alive = fastclk_crew_run(crew, max(fastclk_ms_left(deadline),
-						   2 * FASTCLK_IDLE_MAX_MS));
-		if (!alive)
-			break;
-
-		for (done = 0, next = first; next < last; next++) {
-			job[0] = fastclk_crew_job(crew, m->todo[next].a);
-			job[1] = fastclk_crew_job(crew, m->todo[next].b);
-			if (fastclk_take_in(m, m->todo[next], &job[0]->exchange,
-					    &job[1]->exchange))
-				done++;
-			else
-				m->todo[kept++] = m->todo[next];
-		}
-		if (done * 2 < last - first)
-			m->width = max(1U, (last - first) / 2);
-
-		/* Let those CPUs do their own work for as long as they were kept from it. */
-		if (idle_ms)
-			msleep(idle_ms);
-	}
-
-	while (next < m->left)
-		m->todo[kept++] = m->todo[next++];
-	m->left = kept;
-	return alive;
-}
-
-/* Measure, until all is done or the budget is used up. */
-static void fastclk_measure(struct fastclk_measurement *m, struct fastclk_crew *crew,
-			    unsigned int budget_ms)
-{
-	ktime_t deadline = ktime_add_ms(ktime_get(), budget_ms);
-	unsigned int idle_ms = 0;
-	u32 before;
-
-	while (m->left && fastclk_ms_left(deadline)) {
-		before = m->left;
-		if (!fastclk_pass(m, crew, deadline, idle_ms))
-			return;
-		/* Starving even one by one? */
-		if (fastclk_sync_may_idle && m->width == 1 && m->left * 2 > before)
-			idle_ms = clamp(idle_ms * 2, FASTCLK_IDLE_MIN_MS, FASTCLK_IDLE_MAX_MS);
-	}
-}
-
-/* Turn what was measured into a verdict. */
-static void fastclk_conclude(struct fastclk_measurement *m)
-{
-	u32 i;
-
-	memcpy(m->bounds.bound_cycles, m->measured.bound_cycles,
-	       (size_t)m->n * m->n * sizeof(s64));
-	for (i = 0; i < m->n; i++) {
-		fastclk_bounds_tighten_through(&m->bounds, i);
-		cond_resched();
-	}
-	fastclk_judge(&m->bounds, m->conflicts, &m->judgement);
-	for (i = 0; i < m->n; i++)
-		if (fastclk_is_bad(m->conflicts, i))
-			cpumask_set_cpu(m->cpus[i], m->bad);
-		else
-			cpumask_clear_cpu(m->cpus[i], m->bad);
-
-	/* Nothing is known of CPUs that were left out. */
-	if (m->n < m->online && m->judgement.verdict == FASTCLK_VERDICT_SYNCED)
-		m->judgement.verdict = FASTCLK_VERDICT_UNKNOWN;
-}
-
-struct fastclk_coordinator {
-	struct fastclk_measurement *m;
-	struct fastclk_crew *crew;
-	unsigned int budget_ms;
-	struct completion done;
-};
-
-static int fastclk_coordinate(void *data)
-{
-	struct fastclk_coordinator *c = data;
-
-	fastclk_measure(c->m, c->crew, c->budget_ms);
-	fastclk_conclude(c->m);
-	complete(&c->done);
-
-	set_current_state(TASK_IDLE);
-	while (!kthread_should_stop()) {
-		schedule();
-		set_current_state(TASK_IDLE);
-	}
-	__set_current_state(TASK_RUNNING);
-	return 0;
-}
-
 static unsigned int fastclk_budget_ms(u32 n)
 {
 	unsigned int ms = FASTCLK_BUDGET_MS;
@@ -390,37 +64,7 @@ static unsigned int fastclk_budget_ms(u32 n)
 	return ms;
 }
 
-/*
- * Run a measurement, new or to be continued. The coordinator is a FIFO thread like the
- * workers: as an ordinary task it starved. Return: 0 or a negative errno.
- */
-static int fastclk_sync_run(struct fastclk_measurement *m)
-{
-	struct fastclk_coordinator c = { .m = m, .budget_ms = fastclk_budget_ms(m->n) };
-	struct task_struct *task;
-
-	if (m->n < 2) {
-		fastclk_conclude(m);
-		return 0;
-	}
-
-	init_completion(&c.done);
-	c.crew = fastclk_crew_start(m->cpus, m->n);
-	if (IS_ERR(c.crew))
-		return PTR_ERR(c.crew);
-	task = kthread_create(fastclk_coordinate, &c, "fastclk");
-	if (IS_ERR(task)) {
-		fastclk_crew_stop(c.crew);
-		return PTR_ERR(task);
-	}
-	sched_set_fifo(task);
-	wake_up_process(task);
-	wait_for_completion(&c.done);
-	kthread_stop(task);
-	fastclk_crew_stop(c.crew);
-	return 0;
-}
-
+/* With fastclk_result_mutex held: this is the result now. */
 static void fastclk_sync_publish(struct fastclk_measurement *m)
 {
 	const struct fastclk_judgement *j = &m->judgement;
@@ -440,40 +84,48 @@ static void fastclk_sync_publish(struct fastclk_measurement *m)
 		found.worst_cpu[0] = m->cpus[j->worst[0]];
 		found.worst_cpu[1] = m->cpus[j->worst[1]];
 	}
-
-	mutex_lock(&fastclk_result_mutex);
-	if (fastclk_result != m) {
+	if (fastclk_result != m)
 		fastclk_measurement_free(fastclk_result);
-		fastclk_result = m;
-	}
+	fastclk_result = m;
 	fastclk_page_set_verdict(&found);
-	mutex_unlock(&fastclk_result_mutex);
+}
+
+/* A re-check that starved must not take a good clock away. */
+static bool fastclk_sync_stands(const struct fastclk_measurement *old,
+				const struct fastclk_measurement *m)
+{
+	return old && old != m && m->judgement.verdict == FASTCLK_VERDICT_UNKNOWN &&
+	       old->judgement.verdict != FASTCLK_VERDICT_UNKNOWN &&
+	       cpumask_equal(m->tested, old->tested) && m->online == old->online;
 }
 
 /*
- * With the hotplug lock and fastclk_sync_mutex held: measure, and publish what was found,
- * unless that is nothing against a verdict that stands: a re-check that starved must not
- * take a good clock away.
+ * With the hotplug lock and fastclk_sync_mutex held: measure, and publish the result. @m is
+ * either the last result or new, and is freed if it does not become the result.
  */
 static int fastclk_sync_measure(struct fastclk_measurement *m)
 {
-	struct fastclk_measurement *old = fastclk_result;
+	bool stands;
 	int ret;
 
-	ret = fastclk_sync_run(m);
+	ret = fastclk_measure(m, fastclk_budget_ms(m->n), fastclk_sync_may_idle,
+			      &fastclk_sync_stopping);
 	if (ret) {
-		if (m != old)
+		if (m != fastclk_result)
 			fastclk_measurement_free(m);
 		return ret;
 	}
 
-	if (m != old && old && m->judgement.verdict == FASTCLK_VERDICT_UNKNOWN &&
-	    old->judgement.verdict != FASTCLK_VERDICT_UNKNOWN &&
-	    cpumask_equal(m->tested, old->tested) && m->online == old->online) {
+	mutex_lock(&fastclk_result_mutex);
+	fastclk_conclude(m);
+	stands = fastclk_sync_stands(fastclk_result, m);
+	if (!stands)
+		fastclk_sync_publish(m);
+	mutex_unlock(&fastclk_result_mutex);
+	if (stands) {
 		fastclk_measurement_free(m);
 		return -ETIMEDOUT;
 	}
-	fastclk_sync_publish(m);
 
 	if (m->judgement.verdict == FASTCLK_VERDICT_UNKNOWN && m->left &&
 	    !READ_ONCE(fastclk_sync_stopping)) {
@@ -512,7 +164,7 @@ static void fastclk_sync_retry(struct work_struct *work)
 	mutex_lock(&fastclk_sync_mutex);
 	m = fastclk_result;
 	if (m->online != num_online_cpus() || !cpumask_subset(m->tested, cpu_online_mask))
-		m = fastclk_measurement_new();
+		m = fastclk_measurement_new(fastclk_sync_cpus);
 	if (m && !fastclk_sync_measure(m) &&
 	    fastclk_result->judgement.verdict != FASTCLK_VERDICT_UNKNOWN)
 		fastclk_sync_log();
@@ -539,7 +191,7 @@ int fastclk_sync_recheck(void)
 	if (time_before(jiffies, fastclk_sync_last + FASTCLK_RECHECK_S * HZ)) {
 		ret = -EBUSY;
 	} else {
-		m = fastclk_measurement_new();
+		m = fastclk_measurement_new(fastclk_sync_cpus);
 		ret = m ? fastclk_sync_measure(m) : -ENOMEM;
 		fastclk_sync_last = jiffies;
 	}
@@ -645,7 +297,7 @@ int fastclk_sync_init(const struct fastclk_sync_parameters *parameters)
 
 	cpus_read_lock();
 	mutex_lock(&fastclk_sync_mutex);
-	m = fastclk_measurement_new();
+	m = fastclk_measurement_new(fastclk_sync_cpus);
 	ret = m ? fastclk_sync_measure(m) : -ENOMEM;
 	fastclk_sync_last = jiffies - FASTCLK_RECHECK_S * HZ;
 	mutex_unlock(&fastclk_sync_mutex);

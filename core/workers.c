@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The threads that measure: one on each CPU, each doing one job at a time. Which jobs,
- * in which order, is up to core/sync.c, the only caller.
+ * The threads that measure: one on each CPU, each attending the meetings it is told to.
+ * Who meets whom is up to core/measure.c, the only caller.
  *
  * They run as SCHED_FIFO: as ordinary tasks they starved on a loaded machine. Something
  * of a higher priority can still keep one from running for any time, so nobody waits for
@@ -18,10 +18,12 @@
 #include <linux/jiffies.h>
 #include <linux/kref.h>
 #include <linux/kthread.h>
+#include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/timekeeping.h>
 #include <linux/topology.h>
 
 #include <fastclk/counter.h>
@@ -35,47 +37,72 @@
 /* How long to wait for threads that were told to end. */
 #define FASTCLK_CREW_STOP_MS	1000
 
-enum fastclk_worker_state {
-	FASTCLK_WORKER_FREE,
-	FASTCLK_WORKER_GIVEN,	/* it has a job, but was not told yet */
-	FASTCLK_WORKER_BUSY,
-};
+/* Not worth idling for. */
+#define FASTCLK_IDLE_MIN_NS	(20 * NSEC_PER_USEC)
 
 struct fastclk_worker {
 	struct fastclk_crew *crew;
 	struct task_struct *task;
-	struct fastclk_exchange_line line;
-	struct fastclk_job job;
+	struct list_head meetings;
 	unsigned int cpu;
-	int state;			/* enum fastclk_worker_state */
+	bool go;		/* attend your meetings; cleared when done */
 } ____cacheline_aligned;
 
 /*
  * struct fastclk_crew - the workers
  * @ref: one for whoever started it, one for each worker
- * @pending: jobs that are not done, and threads that have not ended while stopping
+ * @pending: workers that are not done, and threads that have not ended while stopping
  * @done: completed when @pending comes to 0
- * @quit: no more jobs
+ * @quit: no more meetings
+ * @idle_until_ns: ktime until which CPUs idle when they have nothing to do; 0: they don't
  * @n: how many workers
+ * @meetings: how many meetings are arranged
  */
 struct fastclk_crew {
 	struct kref ref;
 	atomic_t pending;
 	struct completion done;
 	bool quit;
+	u64 idle_until_ns;
 	u32 n;
+	u32 meetings;
+	struct fastclk_meeting *meeting;
 	struct fastclk_worker worker[];
 };
 
 static void fastclk_crew_free(struct kref *ref)
 {
-	kvfree(container_of(ref, struct fastclk_crew, ref));
+	struct fastclk_crew *crew = container_of(ref, struct fastclk_crew, ref);
+
+	kvfree(crew->meeting);
+	kvfree(crew);
 }
 
 static void fastclk_crew_count_down(struct fastclk_crew *crew)
 {
 	if (atomic_dec_and_test(&crew->pending))
 		complete(&crew->done);
+}
+
+static void fastclk_worker_idle_until(u64 until_ns)
+{
+	s64 ns = until_ns - ktime_get_ns();
+
+	if (ns > FASTCLK_IDLE_MIN_NS)
+		play_idle_precise(ns, U64_MAX);
+}
+
+static void fastclk_worker_attend(struct fastclk_worker *worker)
+{
+	struct fastclk_meeting_side *side;
+
+	list_for_each_entry(side, &worker->meetings, list) {
+		if (side->start_ns)
+			fastclk_worker_idle_until(side->start_ns);
+		fastclk_exchange_run(&side->exchange);
+	}
+	if (worker->crew->idle_until_ns)
+		fastclk_worker_idle_until(worker->crew->idle_until_ns);
 }
 
 static int fastclk_worker_run(void *data)
@@ -87,20 +114,17 @@ static int fastclk_worker_run(void *data)
 		set_current_state(TASK_IDLE);
 		if (READ_ONCE(crew->quit))
 			break;
-		/* Pairs with the release in fastclk_crew_run(): the job is there. */
-		if (smp_load_acquire(&worker->state) != FASTCLK_WORKER_BUSY) {
+		/* Pairs with the release in fastclk_crew_run(): the meetings are there. */
+		if (!smp_load_acquire(&worker->go)) {
 			schedule();
 			continue;
 		}
 		__set_current_state(TASK_RUNNING);
 
-		if (worker->job.idle_ns)
-			play_idle_precise(worker->job.idle_ns, U64_MAX);
-		else
-			fastclk_exchange_run(&worker->job.exchange);
+		fastclk_worker_attend(worker);
 
-		/* Pairs with the acquire in fastclk_crew_run(): the results are there. */
-		smp_store_release(&worker->state, FASTCLK_WORKER_FREE);
+		/* Pairs with the acquire in fastclk_crew_run(); the results are there. */
+		smp_store_release(&worker->go, false);
 		fastclk_crew_count_down(crew);
 	}
 	__set_current_state(TASK_RUNNING);
@@ -127,14 +151,25 @@ static int fastclk_worker_start(struct fastclk_worker *worker)
 	return 0;
 }
 
+/* Forget the meetings. Only while no worker is busy. */
+static void fastclk_crew_clear(struct fastclk_crew *crew)
+{
+	u32 i;
+
+	for (i = 0; i < crew->n; i++)
+		INIT_LIST_HEAD(&crew->worker[i].meetings);
+	crew->meetings = 0;
+}
+
 /**
  * fastclk_crew_start - start a worker on each of some CPUs
  * @cpus: the CPUs, which must stay online (cpus_read_lock())
  * @n: how many
+ * @meetings: how many meetings there can be at a time
  *
  * Sleeps. Return: the crew, or an error pointer.
  */
-struct fastclk_crew *fastclk_crew_start(const unsigned int *cpus, u32 n)
+struct fastclk_crew *fastclk_crew_start(const unsigned int *cpus, u32 n, u32 meetings)
 {
 	struct fastclk_crew *crew;
 	int ret;
@@ -145,17 +180,21 @@ struct fastclk_crew *fastclk_crew_start(const unsigned int *cpus, u32 n)
 		return ERR_PTR(-ENOMEM);
 	kref_init(&crew->ref);
 	init_completion(&crew->done);
+	crew->meeting = kvcalloc(meetings, sizeof(*crew->meeting), GFP_KERNEL);
+	ret = crew->meeting ? 0 : -ENOMEM;
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n && !ret; i++) {
 		crew->worker[i].crew = crew;
 		crew->worker[i].cpu = cpus[i];
 		ret = fastclk_worker_start(&crew->worker[i]);
-		if (ret) {
-			fastclk_crew_stop(crew);
-			return ERR_PTR(ret);
-		}
-		crew->n++;
+		if (!ret)
+			crew->n++;
 	}
+	if (ret) {
+		fastclk_crew_stop(crew);
+		return ERR_PTR(ret);
+	}
+	fastclk_crew_clear(crew);
 	return crew;
 }
 
@@ -169,7 +208,7 @@ void fastclk_crew_stop(struct fastclk_crew *crew)
 {
 	u32 i;
 
-	/* Each thread counts down once more when it ends, late jobs before that. */
+	/* Each thread counts down once more when it ends, after what it still has to do. */
 	reinit_completion(&crew->done);
 	atomic_add(crew->n, &crew->pending);
 	WRITE_ONCE(crew->quit, true);
@@ -177,7 +216,7 @@ void fastclk_crew_stop(struct fastclk_crew *crew)
 		wake_up_process(crew->worker[i].task);
 	if (crew->n && !wait_for_completion_timeout(&crew->done,
 						    msecs_to_jiffies(FASTCLK_CREW_STOP_MS)))
-		pr_warn("test threads are kept from running by others of higher priority\n");
+		pr_warn("test threads are kept from running; they end when they can\n");
 	kref_put(&crew->ref, fastclk_crew_free);
 }
 
@@ -191,93 +230,93 @@ void fastclk_crew_stop(struct fastclk_crew *crew)
 void fastclk_crew_wait(void)
 {
 	while (module_refcount(THIS_MODULE) > 1)
-		msleep(10);
+		msleep(20);
 }
 
 /**
- * fastclk_crew_line - a line for an exchange in which this worker takes part
- * @crew: the crew
- * @index: which worker
- *
- * Reset. Not to be asked for while the worker is busy.
- */
-struct fastclk_exchange_line *fastclk_crew_line(struct fastclk_crew *crew, u32 index)
-{
-	struct fastclk_exchange_line *line = &crew->worker[index].line;
-
-	line->turn = 0;
-	line->value = 0;
-	return line;
-}
-
-/**
- * fastclk_crew_is_free - has this worker no job?
+ * fastclk_crew_busy - has this worker a meeting already?
  * @crew: the crew
  * @index: which worker
  */
-bool fastclk_crew_is_free(const struct fastclk_crew *crew, u32 index)
+bool fastclk_crew_busy(const struct fastclk_crew *crew, u32 index)
 {
-	return crew->worker[index].state == FASTCLK_WORKER_FREE;
+	return !list_empty(&crew->worker[index].meetings);
 }
 
 /**
- * fastclk_crew_give - give a worker a job
- * @crew: the crew
- * @index: which worker; it has no job yet
- *
- * Return: the job, to be filled in before fastclk_crew_run().
+ * fastclk_crew_meet - arrange a meeting, the last one so far for both
+ * @crew: the crew, not running
+ * @a: the worker that makes the first move
+ * @b: the other
+ * @start_ns: ktime at which they meet, and until which they idle; 0: as soon as possible
+ * @task: exchanges, start_cycles and patience_cycles
  */
-struct fastclk_job *fastclk_crew_give(struct fastclk_crew *crew, u32 index)
+void fastclk_crew_meet(struct fastclk_crew *crew, u32 a, u32 b, u64 start_ns,
+		       const struct fastclk_exchange *task)
 {
-	crew->worker[index].state = FASTCLK_WORKER_GIVEN;
-	return &crew->worker[index].job;
+	struct fastclk_meeting *meeting = &crew->meeting[crew->meetings++];
+	u32 side;
+
+	meeting->line = (struct fastclk_exchange_line) { 0 };
+	meeting->a = a;
+	meeting->b = b;
+	for (side = 0; side < 2; side++) {
+		meeting->side[side].exchange = *task;
+		meeting->side[side].exchange.line = &meeting->line;
+		meeting->side[side].exchange.side = side;
+		meeting->side[side].start_ns = start_ns;
+		list_add_tail(&meeting->side[side].list, &crew->worker[side ? b : a].meetings);
+	}
 }
 
 /**
- * fastclk_crew_job - the last job of a worker, with its results
+ * fastclk_crew_run - have all meetings held, and forget them
  * @crew: the crew
- * @index: which worker
- */
-const struct fastclk_job *fastclk_crew_job(const struct fastclk_crew *crew, u32 index)
-{
-	return &crew->worker[index].job;
-}
-
-/**
- * fastclk_crew_run - have all jobs done that were given
- * @crew: the crew
+ * @idle_until_ns: ktime until which all CPUs idle that are not meeting; 0: they don't
  * @timeout_ms: give up after that
  *
- * Sleeps. Return: whether all are done. If not, the crew is good for nothing but
- * fastclk_crew_stop().
+ * Sleeps. Return: whether all were held. If not, the crew is good for nothing but
+ * fastclk_crew_stop(). The results stay until the next meeting is arranged.
  */
-bool fastclk_crew_run(struct fastclk_crew *crew, unsigned int timeout_ms)
+bool fastclk_crew_run(struct fastclk_crew *crew, u64 idle_until_ns, unsigned int timeout_ms)
 {
 	struct fastclk_worker *worker;
-	u32 i, jobs = 0;
+	u32 i, workers = 0;
 
+	crew->idle_until_ns = idle_until_ns;
 	for (i = 0; i < crew->n; i++)
-		jobs += crew->worker[i].state == FASTCLK_WORKER_GIVEN;
+		workers += idle_until_ns || fastclk_crew_busy(crew, i);
 	reinit_completion(&crew->done);
-	atomic_set(&crew->pending, jobs);
+	atomic_set(&crew->pending, workers);
 
 	for (i = 0; i < crew->n; i++) {
 		worker = &crew->worker[i];
-		if (worker->state != FASTCLK_WORKER_GIVEN)
+		if (!idle_until_ns && !fastclk_crew_busy(crew, i))
 			continue;
 		/* Pairs with the acquire in fastclk_worker_run(). */
-		smp_store_release(&worker->state, FASTCLK_WORKER_BUSY);
+		smp_store_release(&worker->go, true);
 		wake_up_process(worker->task);
 	}
-	if (wait_for_completion_timeout(&crew->done, msecs_to_jiffies(timeout_ms)))
+	if (wait_for_completion_timeout(&crew->done, msecs_to_jiffies(timeout_ms))) {
+		fastclk_crew_clear(crew);
 		return true;
+	}
 
 	for (i = 0; i < crew->n; i++) {
-		worker = &crew->worker[i];
 		/* Pairs with the release in fastclk_worker_run(). */
-		if (smp_load_acquire(&worker->state) == FASTCLK_WORKER_BUSY)
-			pr_warn("CPU %u did not run its test thread for %u ms\n", worker->cpu,
-				timeout_ms);
+		if (smp_load_acquire(&crew->worker[i].go))
+			pr_warn("CPU %u kept its test thread from running for %u ms\n",
+				crew->worker[i].cpu, timeout_ms);
 	}
 	return false;
+}
+
+/**
+ * fastclk_crew_meeting - the results of a meeting
+ * @crew: the crew, after fastclk_crew_run()
+ * @which: which meeting, in the order in which they were arranged
+ */
+const struct fastclk_meeting *fastclk_crew_meeting(const struct fastclk_crew *crew, u32 which)
+{
+	return &crew->meeting[which];
 }

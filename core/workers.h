@@ -5,29 +5,40 @@
 #ifndef _FASTCLK_WORKERS_H
 #define _FASTCLK_WORKERS_H
 
+#include <linux/list.h>
 #include <linux/types.h>
 
 #include "exchange.h"
 
 /*
- * struct fastclk_job - what a worker does next
- * @exchange: one side of an exchange, if @idle_ns is 0
- * @idle_ns: idle the CPU for so long
+ * struct fastclk_meeting - an exchange between two workers
+ * @line: what they share
+ * @a, @b: indices of the workers
+ * @side: what each does; @side[0] is @a and makes the first move
+ * @side.exchange: task and results
+ * @side.list: on the worker's list of meetings
+ * @side.start_ns: ktime at which it starts, if the CPU is to idle until then; 0: at once
  */
-struct fastclk_job {
-	struct fastclk_exchange exchange;
-	u64 idle_ns;
+struct fastclk_meeting {
+	struct fastclk_exchange_line line;
+	u32 a;
+	u32 b;
+	struct fastclk_meeting_side {
+		struct fastclk_exchange exchange;
+		struct list_head list;
+		u64 start_ns;
+	} side[2];
 };
 
 struct fastclk_crew;
 
-struct fastclk_crew *fastclk_crew_start(const unsigned int *cpus, u32 n);
+struct fastclk_crew *fastclk_crew_start(const unsigned int *cpus, u32 n, u32 meetings);
 void fastclk_crew_stop(struct fastclk_crew *crew);
 void fastclk_crew_wait(void);
-struct fastclk_exchange_line *fastclk_crew_line(struct fastclk_crew *crew, u32 index);
-bool fastclk_crew_is_free(const struct fastclk_crew *crew, u32 index);
-struct fastclk_job *fastclk_crew_give(struct fastclk_crew *crew, u32 index);
-const struct fastclk_job *fastclk_crew_job(const struct fastclk_crew *crew, u32 index);
-bool fastclk_crew_run(struct fastclk_crew *crew, unsigned int timeout_ms);
+bool fastclk_crew_busy(const struct fastclk_crew *crew, u32 index);
+void fastclk_crew_meet(struct fastclk_crew *crew, u32 a, u32 b, u64 start_ns,
+		       const struct fastclk_exchange *task);
+bool fastclk_crew_run(struct fastclk_crew *crew, u64 idle_until_ns, unsigned int timeout_ms);
+const struct fastclk_meeting *fastclk_crew_meeting(const struct fastclk_crew *crew, u32 which);
 
 #endif /* _FASTCLK_WORKERS_H */

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# For people: builds the user side and the module, and starts guests and checks. Kbuild, next to this
+# file, is what the kernel's build system reads.
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+PREFIX ?= /usr/local
+
+CC ?= gcc
+CFLAGS ?= -O2 -g
+WARNINGS := -Wall -Wextra -Wpedantic
+
+# Sources of the module without kernel headers, which programs and unit tests share.
+PURE := schedule verdict
+
+# The directory in arch/ for the machine that the compiler makes code for.
+TARGET := $(shell $(CC) -dumpmachine)
+ARCH_DIR := $(if $(filter x86_64-%,$(TARGET)),x86)
+ifeq ($(ARCH_DIR),)
+$(error $(CC) makes code for '$(TARGET)', but arch/ only has x86: use a compiler for x86_64)
+endif
+
+INCLUDES := -Iinclude -Iinclude/uapi -Iarch/$(ARCH_DIR)/include -I.
+COMPILE = $(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $(CPPFLAGS) $(INCLUDES) -MMD -MP
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -Ikunit/native
+
+pure := $(patsubst core/%.c,%,$(wildcard $(PURE:%=core/%.c)))
+tools := $(patsubst %.c,build/%,$(wildcard tools/*.c))
+selftests := $(patsubst %.c,build/%,$(wildcard selftests/*.c))
+kunit := $(patsubst %.c,build/%,$(wildcard kunit/*_test.c))
+kunit_shared := $(patsubst %.c,build/obj/sanitized/%.o, \
+	$(pure:%=core/%.c) $(wildcard kunit/native/*.c))
+library := $(if $(pure),build/libfastclk-core.a)
+
+# Shown in short, or in full with V=1.
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' $(1) $@)
+
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all help user kunit module-or-why modules modules_install demo check soak bench setup clean \
+	install
+
+all: user module-or-why ## tools, self-tests, and the module for the running kernel (default)
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z_]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
+
+user: $(tools) $(selftests) ## tools and self-tests only
+	@:
+
+kunit: $(kunit) ## unit tests for this machine, with sanitizers
+	@:
+
+module-or-why:
+ifneq ($(wildcard $(KDIR)/Makefile),)
+	+@$(MAKE) modules
+else
+	@echo "left out the module: there are no kernel headers in $(KDIR)" \
+		"(make demo and make check need none)"
+endif
+
+modules: ## the module; KDIR=... for another kernel, FAULT_INJECTION=1 for tests
+	+$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) W=1 $(if $(FAULT_INJECTION),FAULT_INJECTION=1) modules
+
+modules_install: ## installs the module for the kernel of KDIR
+	+$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
+
+demo: setup ## boots a guest and shows the clock in it
+	+@$(MAKE) user
+	@vm/demo
+
+check: setup ## all tests, here and in guests
+	+@$(MAKE) user kunit
+	@selftests/check
+
+soak: export SOAK := 1
+soak: check ## all tests, for hours
+
+bench: setup ## measurements in a guest
+	+@$(MAKE) user
+	@vm/run -- fastclk bench
+
+setup: ## installs the Debian packages that are missing for these
+	@vm/install-packages
+
+install: $(tools) ## tools and headers; takes DESTDIR and PREFIX
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/linux \
+		$(DESTDIR)$(PREFIX)/include/fastclk
+	$(if $(tools),install -m 755 $(tools) $(DESTDIR)$(PREFIX)/bin)
+	$(if $(wildcard include/*.h),install -m 644 $(wildcard include/*.h) \
+		$(DESTDIR)$(PREFIX)/include)
+	install -m 644 $(wildcard include/fastclk/*.h arch/$(ARCH_DIR)/include/fastclk/*.h) \
+		$(DESTDIR)$(PREFIX)/include/fastclk
+	install -m 644 include/uapi/linux/fastclk.h $(DESTDIR)$(PREFIX)/include/linux
+
+clean: ## removes all that was built
+	rm -rf build .tmp_versions Module.symvers modules.order
+	find . -name build -prune -o -name .git -prune -o \
+		\( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' -o -name '.*.cmd' \) \
+		-type f -exec rm -f {} +
+
+# --- what is built
+
+build/tools/%: build/obj/tools/%.o $(library)
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -pthread -lm $(LDLIBS)
+
+build/selftests/%: build/obj/selftests/%.o $(library)
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -pthread -lm $(LDLIBS)
+
+build/kunit/%: build/obj/sanitized/kunit/%.o $(kunit_shared)
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ -pthread -lm $(LDLIBS)
+
+build/libfastclk-core.a: $(pure:%=build/obj/core/%.o)
+	$(call say,AR)
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+build/obj/sanitized/%.o: %.c
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(Q)$(COMPILE) $(SANITIZE) -c -o $@ $<
+
+build/obj/%.o: %.c
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(Q)$(COMPILE) -pthread -c -o $@ $<
+
+-include $(shell find build/obj -name '*.d' 2> /dev/null)

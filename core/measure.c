@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Measuring whether the counters of all CPUs agree: which pairs meet when, and what
+ * follows from what they found. Called by core/sync.c.
+ *
+ * Every pair of CPUs makes exchanges (core/exchange.h), as many pairs at once as possible
+ * (core/schedule.h). Where CPUs are dedicated, one pass over all pairs is all. Where vCPUs
+ * have to share, an exchange works only while both of a pair happen to run: then it takes
+ * 0.2 to 0.5 ms, otherwise nearly nothing gets done in 50 ms. So a pair that makes no
+ * progress is put back, and fewer pairs run at once when most of them do not finish. When
+ * even single pairs starve, since other vCPUs are busy, all CPUs are put to idle for a
+ * moment, in which pair after pair wakes at its appointed time ("quiet" below).
+ *
+ * A budget of time, and no count of tries, ends it. What could not be measured may still
+ * be bounded through other CPUs; otherwise the verdict is "unknown".
+ */
+#include <linux/completion.h>
+#include <linux/delay.h>
+#include <linux/err.h>
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+
+#include "internal.h"
+#include "measure.h"
+#include "schedule.h"
+#include "workers.h"
+
+/*
+ * Give a pair up, for now, when a hand-over takes so long. The first may take longer, since
+ * the partner has to wake up: a halted vCPU took more than 1 ms for that.
+ */
+#define FASTCLK_PATIENCE_MS		1
+#define FASTCLK_START_MS		4
+
+/* Single pairs starve when of so many less than half could be measured. */
+#define FASTCLK_STARVING		8
+
+/*
+ * A quiet stretch: all CPUs idle for up to 100 ms, too short to be noticed by most. They
+ * need some time to get there, as each has to be scheduled once by the hypervisor: up to
+ * 3 ms for each that shares a core, with 16 and 32 on 2 cores. Then there is a meeting
+ * every 2 ms. The pause after it is as long as the stretch.
+ */
+#define FASTCLK_QUIET_MS		100
+#define FASTCLK_QUIET_GATHER_MS		50
+#define FASTCLK_QUIET_GATHER_MS_PER_CPU	3
+#define FASTCLK_QUIET_MEETING_MS	2
+
+/* Beyond the deadline: a batch that was begun may end. */
+#define FASTCLK_GRACE_MS		(2 * FASTCLK_QUIET_MS)
+
+/*
+ * struct fastclk_coordinator - a measurement that is going on
+ * @m: what is known so far
+ * @crew: those who measure
+ * @deadline: no further batch after this
+ * @may_idle: may CPUs be idled?
+ * @quiet: measure in quiet stretches from now on
+ * @tried, @done: how single pairs did lately
+ * @stop: becomes true when it is to end early
+ * @done_all: it is over
+ */
+struct fastclk_coordinator {
+	struct fastclk_measurement *m;
+	struct fastclk_crew *crew;
+	ktime_t deadline;
+	bool may_idle;
+	bool quiet;
+	u32 tried;
+	u32 done;
+	const bool *stop;
+	struct completion done_all;
+};
+
+/**
+ * fastclk_pairs - how many pairs there are among CPUs
+ * @n: how many CPUs
+ */
+u32 fastclk_pairs(u32 n)
+{
+	return fastclk_schedule_rounds(n) * fastclk_schedule_slots(n);
+}
+
+/**
+ * fastclk_measurement_free - forget a measurement
+ * @m: may be NULL
+ */
+void fastclk_measurement_free(struct fastclk_measurement *m)
+{
+	if (!m)
+		return;
+	kvfree(m->cpus);
+	kvfree(m->measured.bound_cycles);
+	kvfree(m->bounds.bound_cycles);
+	kvfree(m->conflicts);
+	kvfree(m->group);
+	kvfree(m->todo);
+	free_cpumask_var(m->tested);
+	free_cpumask_var(m->bad);
+	kfree(m);
+}
+
+/* All pairs in the order of the tournament, so that neighbours in the list can run at once. */
+static void fastclk_measurement_plan(struct fastclk_measurement *m)
+{
+	u32 round, slot, a, b;
+
+	for (round = 0; round < fastclk_schedule_rounds(m->n); round++) {
+		for (slot = 0; slot < fastclk_schedule_slots(m->n); slot++) {
+			fastclk_schedule_pair(m->n, round, slot, &a, &b);
+			m->todo[m->left].a = a;
+			m->todo[m->left].b = b;
+			m->left++;
+		}
+	}
+	m->width = max(1U, fastclk_schedule_slots(m->n));
+}
+
+/**
+ * fastclk_measurement_new - prepare to measure CPUs that are online
+ * @wanted: which CPUs may be tested
+ *
+ * With cpus_read_lock() held; may sleep. Return: NULL if there is no memory.
+ */
+struct fastclk_measurement *fastclk_measurement_new(const struct cpumask *wanted)
+{
+	struct fastclk_measurement *m;
+	unsigned int cpu;
+	u32 i;
+
+	m = kzalloc(sizeof(*m), GFP_KERNEL);
+	if (!m)
+		return NULL;
+	if (!zalloc_cpumask_var(&m->tested, GFP_KERNEL) ||
+	    !zalloc_cpumask_var(&m->bad, GFP_KERNEL))
+		goto fail;
+
+	cpumask_and(m->tested, cpu_online_mask, wanted);
+	m->n = cpumask_weight(m->tested);
+	m->online = num_online_cpus();
+	m->measured.n = m->n;
+	m->bounds.n = m->n;
+	m->groups = m->n;
+
+	m->cpus = kvcalloc(m->n, sizeof(*m->cpus), GFP_KERNEL);
+	m->measured.bound_cycles = kvcalloc((size_t)m->n * m->n, sizeof(s64), GFP_KERNEL);
+	m->bounds.bound_cycles = kvcalloc((size_t)m->n * m->n, sizeof(s64), GFP_KERNEL);
+	m->conflicts = kvcalloc(m->n, sizeof(*m->conflicts), GFP_KERNEL);
+	m->group = kvcalloc(m->n, sizeof(*m->group), GFP_KERNEL);
+	m->todo = kvcalloc(fastclk_pairs(m->n) ?: 1, sizeof(*m->todo), GFP_KERNEL);
+	if (!m->cpus || !m->measured.bound_cycles || !m->bounds.bound_cycles ||
+	    !m->conflicts || !m->group || !m->todo)
+		goto fail;
+
+	i = 0;
+	for_each_cpu(cpu, m->tested) {
+		m->cpus[i] = cpu;
+		m->group[i] = i;
+		i++;
+	}
+	fastclk_bounds_clear(&m->measured);
+	fastclk_measurement_plan(m);
+	return m;
+
+fail:
+	fastclk_measurement_free(m);
+	return NULL;
+}
+
+static u32 fastclk_group(const struct fastclk_measurement *m, u32 i)
+{
+	while (m->group[i] != i)
+		i = m->group[i];
+	return i;
+}
+
+/*
+ * Take in what a pair found. Return: whether that was a measurement. A warp counts
+ * always, since it is a fact; other bounds only from a number of exchanges on, so that
+ * "synced" never rests on a few slow ones.
+ */
+static bool fastclk_take_in(struct fastclk_measurement *m, const struct fastclk_meeting *meeting)
+{
+	const struct fastclk_exchange *a = &meeting->side[0].exchange;
+	const struct fastclk_exchange *b = &meeting->side[1].exchange;
+	bool measured = min(a->received, b->received) >= FASTCLK_EXCHANGES_MIN;
+	u32 group_a, group_b;
+
+	if (measured || a->bound_cycles < 0)
+		fastclk_bounds_narrow(&m->measured, meeting->a, meeting->b, a->bound_cycles);
+	if (measured || b->bound_cycles < 0)
+		fastclk_bounds_narrow(&m->measured, meeting->b, meeting->a, b->bound_cycles);
+	m->exchanges += a->received + b->received;
+
+	group_a = fastclk_group(m, meeting->a);
+	group_b = fastclk_group(m, meeting->b);
+	if (measured && group_a != group_b) {
+		m->group[group_a] = group_b;
+		m->groups--;
+	}
+	return measured;
+}
+
+static unsigned int fastclk_ms_left(const struct fastclk_coordinator *c)
+{
+	s64 left = ktime_ms_delta(c->deadline, ktime_get());
+
+	return READ_ONCE(*c->stop) || left < 0 ? 0 : left;
+}
+
+/*
+ * While there are CPUs that no chain of measured pairs connects, and pairs have to go one
+ * by one, only those that connect are tried: they decide whether there will be a verdict.
+ */
+static bool fastclk_may_skip(const struct fastclk_measurement *m, struct fastclk_pair pair)
+{
+	return m->width == 1 && m->groups > 1 &&
+	       fastclk_group(m, pair.a) == fastclk_group(m, pair.b);
+}
+
+/* Starving? Then, if it is allowed, all further batches are quiet ones. */
+static void fastclk_adapt(struct fastclk_coordinator *c, u32 tried, u32 done)
+{
+	struct fastclk_measurement *m = c->m;
+
+	if (c->quiet)
+		return;
+	if (m->width > 1) {
+		if (done * 2 < tried)
+			m->width = max(1U, tried / 2);
+		return;
+	}
+	c->tried += tried;
+	c->done += done;
+	if (c->tried < FASTCLK_STARVING)
+		return;
+	if (c->done * 2 < c->tried)
+		c->quiet = c->may_idle;
+	c->tried = 0;
+	c->done = 0;
+}
+
+/*
+ * Measure some of the pairs from m->todo[*next] on: either pairs that have no CPU in
+ * common, all at once, or, in a quiet stretch, one after the other. What was not measured
+ * goes to m->todo[*kept].
+ *
+ * Return: false if the crew is lost.
+ */
+static bool fastclk_batch(struct fastclk_coordinator *c, u32 *next, u32 *kept)
+{
+	const struct fastclk_exchange task = {
+		.exchanges = FASTCLK_EXCHANGES,
+		.start_cycles = (u64)fastclk_counter_khz() * FASTCLK_START_MS,
+		.patience_cycles = (u64)fastclk_counter_khz() * FASTCLK_PATIENCE_MS,
+	};
+	struct fastclk_measurement *m = c->m;
+	struct fastclk_crew *crew = c->crew;
+	unsigned int gather_ms = min(m->n * FASTCLK_QUIET_GATHER_MS_PER_CPU,
+				     FASTCLK_QUIET_GATHER_MS);
+	u32 most = c->quiet ? (FASTCLK_QUIET_MS - gather_ms) / FASTCLK_QUIET_MEETING_MS : m->width;
+	u64 begin = ktime_get_ns();
+	u64 start = c->quiet ? begin + gather_ms * (u64)NSEC_PER_MSEC : 0;
+	u32 tried = 0, done = 0, i;
+	struct fastclk_pair pair;
+	bool alive;
+
+	for (; *next < m->left && tried < most; (*next)++) {
+		pair = m->todo[*next];
+		if (fastclk_may_skip(m, pair)) {
+			m->todo[(*kept)++] = pair;
+			continue;
+		}
+		if (!c->quiet &&
+		    (fastclk_crew_busy(crew, pair.a) || fastclk_crew_busy(crew, pair.b)))
+			break;
+		fastclk_crew_meet(crew, pair.a, pair.b, start, &task);
+		tried++;
+		if (c->quiet)
+			start += FASTCLK_QUIET_MEETING_MS * NSEC_PER_MSEC;
+	}
+	if (!tried)
+		return true;
+
+	alive = fastclk_crew_run(crew, start, max(fastclk_ms_left(c), FASTCLK_GRACE_MS));
+
+	for (i = 0; i < tried; i++) {
+		const struct fastclk_meeting *meeting = fastclk_crew_meeting(crew, i);
+
+		if (alive && fastclk_take_in(m, meeting))
+			done++;
+		else
+			m->todo[(*kept)++] = (struct fastclk_pair) { meeting->a, meeting->b };
+	}
+	if (!alive)
+		return false;
+	fastclk_adapt(c, tried, done);
+
+	/* Let the CPUs do their own work for as long as they were kept from it. */
+	if (c->quiet && start)
+		msleep(div_u64(ktime_get_ns() - begin, NSEC_PER_MSEC));
+	return true;
+}
+
+/* Measure what is left, again and again, until all is done or the time is over. */
+static void fastclk_coordinate(struct fastclk_coordinator *c)
+{
+	struct fastclk_measurement *m = c->m;
+	bool alive = true;
+	u32 next, kept;
+
+	while (alive && m->left && fastclk_ms_left(c)) {
+		next = 0;
+		kept = 0;
+		while (alive && next < m->left && fastclk_ms_left(c))
+			alive = fastclk_batch(c, &next, &kept);
+		while (next < m->left)
+			m->todo[kept++] = m->todo[next++];
+		m->left = kept;
+	}
+}
+
+static int fastclk_coordinator_run(void *data)
+{
+	struct fastclk_coordinator *c = data;
+
+	fastclk_coordinate(c);
+	complete(&c->done_all);
+
+	set_current_state(TASK_IDLE);
+	while (!kthread_should_stop()) {
+		schedule();
+		set_current_state(TASK_IDLE);
+	}
+	__set_current_state(TASK_RUNNING);
+	return 0;
+}
+
+/**
+ * fastclk_measure - measure what is left to be measured
+ * @m: a new measurement, or one that is to be continued
+ * @budget_ms: the longest time for that; threads are started and stopped outside of it
+ * @may_idle: may CPUs be idled in quiet stretches?
+ * @stop: becomes true when it is to end early
+ *
+ * With cpus_read_lock() held; sleeps. The coordinator is a FIFO thread like the workers,
+ * since as an ordinary task it starved. Return: 0 or a negative errno.
+ */
+int fastclk_measure(struct fastclk_measurement *m, unsigned int budget_ms, bool may_idle,
+		    const bool *stop)
+{
+	struct fastclk_coordinator c = { .m = m, .may_idle = may_idle, .stop = stop };
+	u32 room = max_t(u32, fastclk_schedule_slots(m->n),
+			 FASTCLK_QUIET_MS / FASTCLK_QUIET_MEETING_MS);
+	struct task_struct *task;
+
+	if (!m->left)
+		return 0;
+
+	init_completion(&c.done_all);
+	c.crew = fastclk_crew_start(m->cpus, m->n, room);
+	if (IS_ERR(c.crew))
+		return PTR_ERR(c.crew);
+	task = kthread_create(fastclk_coordinator_run, &c, "fastclk");
+	if (IS_ERR(task)) {
+		fastclk_crew_stop(c.crew);
+		return PTR_ERR(task);
+	}
+	c.deadline = ktime_add_ms(ktime_get(), budget_ms);
+	sched_set_fifo(task);
+	wake_up_process(task);
+	wait_for_completion(&c.done_all);
+	kthread_stop(task);
+	fastclk_crew_stop(c.crew);
+	return 0;
+}
+
+/**
+ * fastclk_conclude - turn what was measured into a verdict
+ * @m: the measurement
+ *
+ * May sleep.
+ */
+void fastclk_conclude(struct fastclk_measurement *m)
+{
+	u32 i;
+
+	memcpy(m->bounds.bound_cycles, m->measured.bound_cycles,
+	       (size_t)m->n * m->n * sizeof(s64));
+	for (i = 0; i < m->n; i++) {
+		fastclk_bounds_tighten_through(&m->bounds, i);
+		cond_resched();
+	}
+	fastclk_judge(&m->bounds, m->conflicts, &m->judgement);
+	for (i = 0; i < m->n; i++)
+		if (fastclk_is_bad(m->conflicts, i))
+			cpumask_set_cpu(m->cpus[i], m->bad);
+		else
+			cpumask_clear_cpu(m->cpus[i], m->bad);
+
+	/* Nothing is known of CPUs that were left out. */
+	if (m->n < m->online && m->judgement.verdict == FASTCLK_VERDICT_SYNCED)
+		m->judgement.verdict = FASTCLK_VERDICT_UNKNOWN;
+}
+

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * One measurement of all pairs of CPUs. See core/measure.c.
+ */
+#ifndef _FASTCLK_MEASURE_H
+#define _FASTCLK_MEASURE_H
+
+#include <linux/cpumask.h>
+#include <linux/types.h>
+
+#include "verdict.h"
+
+/* Two CPUs, as indices into cpus[] of a measurement. */
+struct fastclk_pair {
+	u16 a;
+	u16 b;
+};
+
+/*
+ * struct fastclk_measurement - one measurement, complete or not
+ * @n: how many CPUs are tested; indices below are from 0 to n - 1
+ * @online: how many CPUs were online
+ * @cpus: which CPUs are tested
+ * @tested: the same as a mask
+ * @bad: those that do not fit the others
+ * @measured: what exchanges found
+ * @bounds: the same, tightened
+ * @conflicts: scratch for fastclk_judge()
+ * @group: for each CPU, another one to which measured pairs connect it (union-find)
+ * @groups: how many sets of connected CPUs there are
+ * @todo: pairs that were not measured
+ * @left: how many these are
+ * @width: how many pairs may run at once
+ * @exchanges: hand-overs evaluated
+ * @judgement: what follows
+ */
+struct fastclk_measurement {
+	u32 n;
+	u32 online;
+	unsigned int *cpus;
+	cpumask_var_t tested;
+	cpumask_var_t bad;
+	struct fastclk_bounds measured;
+	struct fastclk_bounds bounds;
+	u32 *conflicts;
+	u32 *group;
+	u32 groups;
+	struct fastclk_pair *todo;
+	u32 left;
+	u32 width;
+	u64 exchanges;
+	struct fastclk_judgement judgement;
+};
+
+u32 fastclk_pairs(u32 n);
+struct fastclk_measurement *fastclk_measurement_new(const struct cpumask *wanted);
+void fastclk_measurement_free(struct fastclk_measurement *m);
+int fastclk_measure(struct fastclk_measurement *m, unsigned int budget_ms, bool may_idle,
+		    const bool *stop);
+void fastclk_conclude(struct fastclk_measurement *m);
+
+#endif /* _FASTCLK_MEASURE_H */
