@@ -35,7 +35,7 @@
 #include "workers.h"
 
 /* How long to wait for threads that were told to end. */
-#define FASTCLK_CREW_STOP_MS	1000
+#define FASTCLK_CREW_STOP_MS	5000
 
 /* Not worth idling for. */
 #define FASTCLK_IDLE_MIN_NS	(20 * NSEC_PER_USEC)
@@ -202,7 +202,7 @@ struct fastclk_crew *fastclk_crew_start(const unsigned int *cpus, u32 n, u32 mee
  * fastclk_crew_stop - end all workers
  * @crew: the crew, which may not be used afterwards
  *
- * Sleeps, for a second at most: a worker that is kept from running ends later.
+ * Sleeps, for five seconds at most: a worker that is kept from running ends later.
  */
 void fastclk_crew_stop(struct fastclk_crew *crew)
 {
