@@ -16,14 +16,14 @@
  * fastclk_counter - read the counter, in no order
  *
  * The processor may execute it before preceding loads or after following ones are
- * done: differences of 161 ns were seen between threads. Any context; may be reached
- * by SIGSEGV where prctl(PR_SET_TSC) forbids it. Return: cycles.
+ * done: differences of 161 ns were seen between threads. (The compiler keeps its place.)
+ * Any context; SIGSEGV in a task for which prctl(PR_SET_TSC) forbids it. Return: cycles.
  */
 static inline __u64 fastclk_counter(void)
 {
 	__u32 low, high;
 
-	__asm__ __volatile__("rdtsc" : "=a" (low), "=d" (high));
+	__asm__ __volatile__("rdtsc" : "=a" (low), "=d" (high) : : "memory");
 	return (__u64)high << 32 | low;
 }
 
@@ -31,8 +31,8 @@ static inline __u64 fastclk_counter(void)
  * fastclk_counter_ordered - read the counter behind all preceding loads
  *
  * LFENCE lets no later instruction start before all earlier ones are complete (AMD:
- * with the serialising bit that Linux sets at boot). The compiler keeps memory
- * accesses on their side as well. Context and value as fastclk_counter().
+ * with the serialising bit that Linux sets at boot). Context and value as
+ * fastclk_counter().
  */
 static inline __u64 fastclk_counter_ordered(void)
 {
