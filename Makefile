@@ -21,7 +21,7 @@ $(error $(CC) makes code for '$(TARGET)', but arch/ only has x86: use a compiler
 endif
 
 INCLUDES := -Iinclude -Iinclude/uapi -Iarch/$(ARCH_DIR)/include -I.
-COMPILE = $(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $(CPPFLAGS) $(INCLUDES) -MMD -MP
+COMPILE = $(CC) -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARNINGS) $(CPPFLAGS) $(INCLUDES) -MMD -MP
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -Ikunit/native
 
 pure := $(patsubst core/%.c,%,$(wildcard $(PURE:%=core/%.c)))
@@ -111,12 +111,12 @@ build/tools/%: build/obj/tools/%.o $(library)
 build/selftests/%: build/obj/selftests/%.o $(library)
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -pthread -lm $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -pthread -lm -lcmocka $(LDLIBS)
 
 build/kunit/%: build/obj/sanitized/kunit/%.o $(kunit_shared)
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ -pthread -lm $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -o $@ $^ -pthread -lm -lcmocka $(LDLIBS)
 
 build/libfastclk-core.a: $(pure:%=build/obj/core/%.o)
 	$(call say,AR)

@@ -6,6 +6,7 @@
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
 
+#include "identity.h"
 #include "internal.h"
 
 static struct dentry *fastclk_debugfs;
@@ -25,6 +26,7 @@ void fastclk_debugfs_init(void)
 {
 	fastclk_debugfs = debugfs_create_dir("fastclk", NULL);
 	debugfs_create_file("pairs", 0400, fastclk_debugfs, NULL, &pairs_fops);
+	fastclk_identity_init(fastclk_debugfs);
 }
 
 /**
