@@ -26,7 +26,7 @@ MODULE_PARM_DESC(budget_ms, "Longest time that a measurement may take, 10 to 600
 
 static bool idle_injection = true;
 module_param(idle_injection, bool, 0444);
-MODULE_PARM_DESC(idle_injection, "In a virtual machine that is short of CPUs: idle the other CPUs for up to 80 ms at a time while two are measured (default Y)");
+MODULE_PARM_DESC(idle_injection, "In a virtual machine in which pairs of CPUs starve: idle all CPUs for up to 100 ms at a time while pairs are measured (default Y)");
 
 static int __init fastclk_check_parameters(void)
 {
@@ -95,4 +95,5 @@ module_exit(fastclk_exit);
 
 MODULE_DESCRIPTION("Calibrated cycle clock with a sync verdict, in a vDSO-like page");
 MODULE_AUTHOR("The fastclk developers");
+MODULE_VERSION("0.1.0");
 MODULE_LICENSE("GPL");

@@ -114,13 +114,12 @@ static void fastclk_identity_compare(const struct fastclk_page *page, unsigned i
 		ktime_get_snapshot(&snapshot);
 		if (fastclk_identity_seq(page) != lines.seq)
 			continue;
-		if (fastclk_identity_holds(&lines, &snapshot)) {
+		if (fastclk_identity_holds(&lines, &snapshot))
 			atomic64_inc(&fastclk_identity_equal);
-		} else if (fastclk_identity_holds_next(page, lines.seq, &snapshot)) {
+		else if (fastclk_identity_holds_next(page, lines.seq, &snapshot))
 			atomic64_inc(&fastclk_identity_next);
-		} else if (atomic64_inc_return(&fastclk_identity_different) == 1) {
+		else if (atomic64_inc_return(&fastclk_identity_different) == 1)
 			fastclk_identity_report(&lines, &snapshot);
-		}
 	}
 }
 

@@ -17,7 +17,6 @@ struct page;
 struct seq_file;
 
 /* arch/<arch>/counter.c */
-extern const char fastclk_counter_name[];
 bool fastclk_counter_drives(const struct clocksource *cs);
 u32 fastclk_counter_khz(void);
 bool fastclk_in_guest(void);

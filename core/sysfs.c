@@ -13,6 +13,7 @@
 #include <linux/sysfs.h>
 #include <linux/time64.h>
 
+#include <fastclk/counter.h>
 #include "internal.h"
 
 static const char *fastclk_word(const char * const *words, unsigned int count, u32 value)
@@ -100,7 +101,7 @@ FASTCLK_ATTR(abi_version, "%u.%u", p.header.abi_major, p.header.abi_minor);
 
 static ssize_t counter_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%s\n", fastclk_counter_name);
+	return sysfs_emit(buf, "%s\n", FASTCLK_COUNTER_NAME);
 }
 static DEVICE_ATTR_RO(counter);
 

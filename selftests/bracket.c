@@ -172,7 +172,8 @@ static void bracket_clock(void **state)
 		workers[cpu].cpu = cpu;
 		workers[cpu].clock = clocks[index].clock;
 		workers[cpu].wanted = checks_wanted / (unsigned long)cpus + 1;
-		assert_int_equal(pthread_create(&workers[cpu].thread, NULL, work, &workers[cpu]), 0);
+		assert_int_equal(0, pthread_create(&workers[cpu].thread, NULL, work,
+						   &workers[cpu]));
 	}
 	for (cpu = 0; cpu < cpus; cpu++) {
 		pthread_join(workers[cpu].thread, NULL);

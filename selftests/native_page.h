@@ -75,7 +75,8 @@ static inline uint64_t native_slope(clockid_t clock)
 	do
 		last = native_sample(clock);
 	while (last.ns - first.ns < 20000000);
-	return (uint64_t)(((fastclk_u128)(last.ns - first.ns) << 64) / (last.cycles - first.cycles));
+	return (uint64_t)(((fastclk_u128)(last.ns - first.ns) << 64) /
+			  (last.cycles - first.cycles));
 }
 
 /* By how much a clock is ahead of CLOCK_MONOTONIC's line. */

@@ -8,9 +8,6 @@
 
 #include "../../core/internal.h"
 
-/* The counter, as the kernel names its clocksource. */
-const char fastclk_counter_name[] = "tsc";
-
 /**
  * fastclk_counter_drives - is this clocksource the counter that user space reads?
  * @cs: a clocksource

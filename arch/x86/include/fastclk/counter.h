@@ -10,6 +10,7 @@
 #include <linux/types.h>
 
 #define FASTCLK_COUNTER		FASTCLK_COUNTER_X86_TSC
+#define FASTCLK_COUNTER_NAME	"tsc"		/* as the kernel names its clocksource */
 #define FASTCLK_ORDER		FASTCLK_ORDER_LFENCE_RDTSC
 
 /**
