@@ -126,14 +126,6 @@ static int fastclk_sync_measure(struct fastclk_measurement *m)
 		fastclk_measurement_free(m);
 		return -ETIMEDOUT;
 	}
-
-	if (m->judgement.verdict == FASTCLK_VERDICT_UNKNOWN && m->left &&
-	    !READ_ONCE(fastclk_sync_stopping)) {
-		schedule_delayed_work(&fastclk_sync_work, fastclk_sync_retry_s * HZ);
-		fastclk_sync_retry_s = min(fastclk_sync_retry_s * 2, FASTCLK_RETRY_MAX_S);
-	} else {
-		fastclk_sync_retry_s = FASTCLK_RETRY_MIN_S;
-	}
 	return 0;
 }
 
@@ -155,19 +147,49 @@ static void fastclk_sync_log(void)
 		skew);
 }
 
-/* Go on with an incomplete measurement, or start again if there are other CPUs now. */
+/* Go on in the background as long as pairs are missing for a verdict. */
+static void fastclk_sync_plan(void)
+{
+	if (READ_ONCE(fastclk_sync_stopping))
+		return;
+	if (!fastclk_result || !fastclk_result->left ||
+	    fastclk_result->judgement.verdict != FASTCLK_VERDICT_UNKNOWN) {
+		fastclk_sync_retry_s = FASTCLK_RETRY_MIN_S;
+		return;
+	}
+	schedule_delayed_work(&fastclk_sync_work, fastclk_sync_retry_s * HZ);
+	fastclk_sync_retry_s = min(fastclk_sync_retry_s * 2, FASTCLK_RETRY_MAX_S);
+}
+
+static bool fastclk_sync_same_cpus(const struct fastclk_measurement *m)
+{
+	return m->online == num_online_cpus() && cpumask_subset(m->tested, cpu_online_mask);
+}
+
+/*
+ * With the hotplug lock and fastclk_sync_mutex held: measure all, or, with @go_on, what is
+ * missing, unless there are other CPUs now.
+ */
+static int fastclk_sync_update(bool go_on)
+{
+	struct fastclk_measurement *m = fastclk_result;
+	u32 before = m ? m->judgement.verdict : U32_MAX;
+	int ret;
+
+	if (!go_on || !fastclk_sync_same_cpus(m))
+		m = fastclk_measurement_new(fastclk_sync_cpus);
+	ret = m ? fastclk_sync_measure(m) : -ENOMEM;
+	if (!ret && fastclk_result->judgement.verdict != before)
+		fastclk_sync_log();
+	fastclk_sync_plan();
+	return ret;
+}
+
 static void fastclk_sync_retry(struct work_struct *work)
 {
-	struct fastclk_measurement *m;
-
 	cpus_read_lock();
 	mutex_lock(&fastclk_sync_mutex);
-	m = fastclk_result;
-	if (m->online != num_online_cpus() || !cpumask_subset(m->tested, cpu_online_mask))
-		m = fastclk_measurement_new(fastclk_sync_cpus);
-	if (m && !fastclk_sync_measure(m) &&
-	    fastclk_result->judgement.verdict != FASTCLK_VERDICT_UNKNOWN)
-		fastclk_sync_log();
+	fastclk_sync_update(true);
 	mutex_unlock(&fastclk_sync_mutex);
 	cpus_read_unlock();
 }
@@ -181,7 +203,6 @@ static void fastclk_sync_retry(struct work_struct *work)
  */
 int fastclk_sync_recheck(void)
 {
-	struct fastclk_measurement *m;
 	int ret;
 
 	cpus_read_lock();
@@ -191,8 +212,7 @@ int fastclk_sync_recheck(void)
 	if (time_before(jiffies, fastclk_sync_last + FASTCLK_RECHECK_S * HZ)) {
 		ret = -EBUSY;
 	} else {
-		m = fastclk_measurement_new(fastclk_sync_cpus);
-		ret = m ? fastclk_sync_measure(m) : -ENOMEM;
+		ret = fastclk_sync_update(false);
 		fastclk_sync_last = jiffies;
 	}
 	mutex_unlock(&fastclk_sync_mutex);
@@ -284,7 +304,6 @@ static int fastclk_sync_parse_cpus(const char *cpus)
  */
 int fastclk_sync_init(const struct fastclk_sync_parameters *parameters)
 {
-	struct fastclk_measurement *m;
 	int ret;
 
 	ret = fastclk_sync_parse_cpus(parameters->cpus);
@@ -297,8 +316,7 @@ int fastclk_sync_init(const struct fastclk_sync_parameters *parameters)
 
 	cpus_read_lock();
 	mutex_lock(&fastclk_sync_mutex);
-	m = fastclk_measurement_new(fastclk_sync_cpus);
-	ret = m ? fastclk_sync_measure(m) : -ENOMEM;
+	ret = fastclk_sync_update(false);
 	fastclk_sync_last = jiffies - FASTCLK_RECHECK_S * HZ;
 	mutex_unlock(&fastclk_sync_mutex);
 	cpus_read_unlock();
@@ -306,10 +324,8 @@ int fastclk_sync_init(const struct fastclk_sync_parameters *parameters)
 	if (ret) {
 		fastclk_crew_wait();
 		free_cpumask_var(fastclk_sync_cpus);
-		return ret;
 	}
-	fastclk_sync_log();
-	return 0;
+	return ret;
 }
 
 /**
