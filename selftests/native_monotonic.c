@@ -28,8 +28,9 @@ static unsigned long stamps_wanted(void)
 }
 
 /*
- * A new slope, within 5 % of the first one, from where the old line is now. The joint is
- * exact: seq is odd, so no reader can use the old line for a counter value behind J.
+ * A new slope, from half to one and a half of the first one, from where the old line is
+ * now. The joint is exact: seq is odd, so no reader can use the old line for a counter value
+ * behind it. (Joined some 200 ns too late, 20 million stamps went back 30 to 170 times.)
  */
 static void rewrite(uint64_t slope, uint32_t random)
 {
@@ -37,7 +38,7 @@ static void rewrite(uint64_t slope, uint32_t random)
 	struct fastclk_line line = {
 		page->hot.mult, page->hot.offset_lo, page->hot.offset_hi, page->hot.shift,
 	};
-	uint64_t mult = slope - slope / 20 + (slope / 10 >> 16) * (random & 0xffff);
+	uint64_t mult = slope / 2 + (slope >> 16) * (random & 0xffff);
 	fastclk_u128 offset, at;
 	uint64_t joint;
 
