@@ -32,11 +32,14 @@
 #include "workers.h"
 
 /*
- * Give a pair up, for now, when a hand-over takes so long. The first may take longer, since
- * the partner has to wake up: a halted vCPU took more than 1 ms for that.
+ * Give a pair up, for now, when a hand-over takes so long. The first may take twice as long,
+ * since the partner has to wake up: a halted vCPU took more than 1 ms for that. On a host
+ * that is busy with other things, a vCPU that wakes waits for somebody's time slice to
+ * end, 3 ms or more, and both of a pair have to run at once. So the patience is doubled
+ * whenever nothing could be measured.
  */
-#define FASTCLK_PATIENCE_MS		1
-#define FASTCLK_START_MS		2
+#define FASTCLK_PATIENCE_MS		1U
+#define FASTCLK_PATIENCE_MAX_MS		16U
 
 /*
  * Single pairs starve when of so many less than a quarter could be measured: with busy
@@ -47,13 +50,12 @@
 /*
  * A quiet stretch: all CPUs idle for up to 100 ms, too short to be noticed by most. They
  * need some time to get there, as each has to be scheduled once by the hypervisor: up to
- * 3 ms for each that shares a core, with 16 and 32 on 2 cores. Then there is a meeting
- * every 2 ms. The pause after it is as long as the stretch.
+ * 3 ms for each that shares a core, with 16 and 32 on 2 cores. Then there is one meeting
+ * after the other. The pause after it is as long as the stretch.
  */
-#define FASTCLK_QUIET_MS		100
-#define FASTCLK_QUIET_GATHER_MS		50
+#define FASTCLK_QUIET_MS		100U
+#define FASTCLK_QUIET_GATHER_MS		50U
 #define FASTCLK_QUIET_GATHER_MS_PER_CPU	3
-#define FASTCLK_QUIET_MEETING_MS	2
 
 /*
  * Beyond the deadline: a batch that was begun may end, which takes 0.4 s with 32 busy vCPUs
@@ -69,6 +71,7 @@
  * @may_idle: may CPUs be idled?
  * @quiet: measure in quiet stretches from now on
  * @tried, @done: how single pairs did lately
+ * @patience_ms: how long a hand-over may take
  * @stop: becomes true when it is to end early
  * @done_all: it is over
  */
@@ -80,6 +83,7 @@ struct fastclk_coordinator {
 	bool quiet;
 	u32 tried;
 	u32 done;
+	unsigned int patience_ms;
 	const bool *stop;
 	struct completion done_all;
 };
@@ -263,14 +267,15 @@ static bool fastclk_batch(struct fastclk_coordinator *c, u32 *next, u32 *kept)
 {
 	const struct fastclk_exchange task = {
 		.exchanges = FASTCLK_EXCHANGES,
-		.start_cycles = (u64)fastclk_counter_khz() * FASTCLK_START_MS,
-		.patience_cycles = (u64)fastclk_counter_khz() * FASTCLK_PATIENCE_MS,
+		.start_cycles = (u64)fastclk_counter_khz() * 2 * c->patience_ms,
+		.patience_cycles = (u64)fastclk_counter_khz() * c->patience_ms,
 	};
 	struct fastclk_measurement *m = c->m;
 	struct fastclk_crew *crew = c->crew;
 	unsigned int gather_ms = min(m->n * FASTCLK_QUIET_GATHER_MS_PER_CPU,
 				     FASTCLK_QUIET_GATHER_MS);
-	u32 most = c->quiet ? (FASTCLK_QUIET_MS - gather_ms) / FASTCLK_QUIET_MEETING_MS : m->width;
+	unsigned int meeting_ms = 2 * c->patience_ms;
+	u32 most = c->quiet ? (FASTCLK_QUIET_MS - gather_ms) / meeting_ms : m->width;
 	u64 begin = ktime_get_ns();
 	u64 start = c->quiet ? begin + gather_ms * (u64)NSEC_PER_MSEC : 0;
 	u32 tried = 0, done = 0, i;
@@ -289,7 +294,7 @@ static bool fastclk_batch(struct fastclk_coordinator *c, u32 *next, u32 *kept)
 		fastclk_crew_meet(crew, pair.a, pair.b, start, &task);
 		tried++;
 		if (c->quiet)
-			start += FASTCLK_QUIET_MEETING_MS * NSEC_PER_MSEC;
+			start += meeting_ms * (u64)NSEC_PER_MSEC;
 	}
 	if (!tried)
 		return true;
@@ -319,9 +324,10 @@ static void fastclk_coordinate(struct fastclk_coordinator *c)
 {
 	struct fastclk_measurement *m = c->m;
 	bool alive = true;
-	u32 next, kept;
+	u32 before, next, kept;
 
 	while (alive && m->left && fastclk_ms_left(c)) {
+		before = m->left;
 		next = 0;
 		kept = 0;
 		while (alive && next < m->left && fastclk_ms_left(c))
@@ -329,6 +335,10 @@ static void fastclk_coordinate(struct fastclk_coordinator *c)
 		while (next < m->left)
 			m->todo[kept++] = m->todo[next++];
 		m->left = kept;
+		if (m->left < before)
+			c->patience_ms = FASTCLK_PATIENCE_MS;
+		else
+			c->patience_ms = min(c->patience_ms * 2, FASTCLK_PATIENCE_MAX_MS);
 	}
 }
 
@@ -361,9 +371,14 @@ static int fastclk_coordinator_run(void *data)
 int fastclk_measure(struct fastclk_measurement *m, unsigned int budget_ms, bool may_idle,
 		    const bool *stop)
 {
-	struct fastclk_coordinator c = { .m = m, .may_idle = may_idle, .stop = stop };
+	struct fastclk_coordinator c = {
+		.m = m,
+		.may_idle = may_idle,
+		.patience_ms = FASTCLK_PATIENCE_MS,
+		.stop = stop,
+	};
 	u32 room = max_t(u32, fastclk_schedule_slots(m->n),
-			 FASTCLK_QUIET_MS / FASTCLK_QUIET_MEETING_MS);
+			 FASTCLK_QUIET_MS / (2 * FASTCLK_PATIENCE_MS));
 	struct task_struct *task;
 
 	if (!m->left)

@@ -31,8 +31,8 @@
 #define FASTCLK_BUDGET_MS_PER_CPU	286
 
 /* When to go on with an incomplete measurement in the background. */
-#define FASTCLK_RETRY_MIN_S		1
-#define FASTCLK_RETRY_MAX_S		60
+#define FASTCLK_RETRY_MIN_S		1U
+#define FASTCLK_RETRY_MAX_S		60U
 
 /* How long to wait between two re-checks that users ask for. */
 #define FASTCLK_RECHECK_S		1
