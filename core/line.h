@@ -14,14 +14,15 @@
 /*
  * struct fastclk_clock_reading - one of the timekeeper's clocks (struct tk_read_base)
  * @cycle_last: counter value of the last update
- * @base_ns: the clock then, whole nanoseconds, not negative
+ * @base_ns: the clock then, whole nanoseconds; negative in the first second after boot,
+ *	as the seconds are counted from there and the fraction is in @fraction
  * @fraction: what is added to it, 1/2^shift ns
  * @mult: 1/2^shift ns per cycle, not 0
  * @shift: 0 to 32
  */
 struct fastclk_clock_reading {
 	u64 cycle_last;
-	u64 base_ns;
+	s64 base_ns;
 	u64 fraction;
 	u32 mult;
 	u32 shift;
@@ -63,6 +64,7 @@ static inline void fastclk_line_make(struct fastclk_line *line,
 	u32 up = shift - clock->shift;
 	fastclk_u128 offset;
 
+	/* Sign-extended, since the sum wraps. */
 	offset = ((fastclk_u128)clock->base_ns << clock->shift) + clock->fraction -
 		 (fastclk_u128)clock->cycle_last * clock->mult;
 	offset <<= up;

@@ -49,7 +49,7 @@ static bool fastclk_timekeeper_sane(const struct tk_read_base *tkr)
 	u32 nominal = tkr->clock->mult;
 
 	return tkr->mult && tkr->mult >= nominal / 2 && tkr->mult / 2 <= nominal &&
-	       tkr->shift <= 32 && ktime_to_ns(tkr->base) >= 0;
+	       tkr->shift <= 32;
 }
 
 static int fastclk_timekeeper_update(struct notifier_block *nb, unsigned long was_set, void *data)
