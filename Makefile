@@ -25,7 +25,10 @@ COMPILE = $(CC) -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARNINGS) $(CPPFLAGS) $(INC
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -Ikunit/native
 
 pure := $(patsubst core/%.c,%,$(wildcard $(PURE:%=core/%.c)))
-tools := $(patsubst %.c,build/%,$(wildcard tools/*.c))
+# The command fastclk has several sources. Any other file in tools/ is a program of its own.
+fastclk_parts := bench command facts json measure now status status_json
+tools := $(patsubst %.c,build/%,$(filter-out tools/main.c $(fastclk_parts:%=tools/%.c), \
+	$(wildcard tools/*.c))) build/tools/fastclk
 selftests := $(patsubst %.c,build/%,$(wildcard selftests/*.c))
 kunit := $(patsubst %.c,build/%,$(wildcard kunit/*_test.c))
 kunit_shared := $(patsubst %.c,build/obj/sanitized/%.o, \
@@ -78,16 +81,17 @@ check: setup ## all tests, here and in guests
 soak: export SOAK := 1
 soak: check ## all tests, for hours
 
-bench: setup ## measurements in a guest
-	+@$(MAKE) user
-	@vm/run -- fastclk bench
+bench: setup ## what reading the clock costs on this machine, and whether limits are kept
+	+@$(MAKE) build/bench/reader
+	@build/bench/reader
 
 setup: ## installs the Debian packages that are missing for these
 	@vm/install-packages
 
-install: $(tools) ## tools and headers; takes DESTDIR and PREFIX
+install: $(tools) ## tools, headers and manual; takes DESTDIR and PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/linux \
-		$(DESTDIR)$(PREFIX)/include/fastclk
+		$(DESTDIR)$(PREFIX)/include/fastclk $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 man/fastclk.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	$(if $(tools),install -m 755 $(tools) $(DESTDIR)$(PREFIX)/bin)
 	$(if $(wildcard include/*.h),install -m 644 $(wildcard include/*.h) \
 		$(DESTDIR)$(PREFIX)/include)
@@ -103,10 +107,23 @@ clean: ## removes all that was built
 
 # --- what is built
 
+build/tools/fastclk: build/obj/tools/main.o $(fastclk_parts:%=build/obj/tools/%.o)
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+build/bench/%: build/obj/bench/%.o $(fastclk_parts:%=build/obj/tools/%.o)
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
 build/tools/%: build/obj/tools/%.o $(library)
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -pthread -lm $(LDLIBS)
+
+# Links in the subcommands of fastclk.
+build/selftests/notsc: $(fastclk_parts:%=build/obj/tools/%.o)
 
 build/selftests/%: build/obj/selftests/%.o $(library)
 	$(call say,LD)

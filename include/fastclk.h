@@ -36,6 +36,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -130,71 +132,85 @@ struct fastclk_snapshot {
 #define FASTCLK_LOAD64(x)	(*(const volatile __u64 *)&(x))
 
 /*
- * One read of one clock from the page. Return: enum fastclk_source; the stamp is only
- * written for FASTCLK_SOURCE_PAGE. @clock and @ordered are constants where this is used,
- * so that only what is needed remains.
+ * One try to read one clock from the page. Return: enum fastclk_source; the stamp is only
+ * written for FASTCLK_SOURCE_PAGE. @clock, @ordered and @whole (the generation, too) are
+ * constants where this is used, so that only what is needed remains: each load before the
+ * counter read delays it.
  */
-FASTCLK_INLINE int fastclk_read_page(const struct fastclk_page *page, uint32_t need,
-				     clockid_t clock, int ordered, struct fastclk_stamp *stamp)
+FASTCLK_INLINE int fastclk_try_page(const struct fastclk_page *page, uint32_t need,
+				    clockid_t clock, int ordered, int whole,
+				    struct fastclk_stamp *stamp)
 {
 	const struct fastclk_page_hot *hot = &page->hot;
 	const struct fastclk_page_clocks *clocks = &page->clocks;
 	struct fastclk_line line;
-	uint64_t cycles, age, limit, offset;
-	uint32_t seq, status, generation;
-	int tries;
+	uint64_t cycles, from, limit, offset;
+	uint32_t seq;
 
-	for (tries = 0; tries < FASTCLK_TRIES; tries++) {
-		/* Pairs with fastclk_publish_begin() and _end() of the writer. */
-		seq = __atomic_load_n(&hot->seq, __ATOMIC_ACQUIRE);
-		if (!FASTCLK_LIKELY(!(seq & 1))) {
-			fastclk_relax();
-			continue;
-		}
-		status = FASTCLK_LOAD32(hot->status);
-		generation = FASTCLK_LOAD32(hot->generation);
-		if (clock == CLOCK_MONOTONIC_RAW) {
-			line.mult = FASTCLK_LOAD64(clocks->raw_mult);
-			line.offset_lo = FASTCLK_LOAD64(clocks->raw_offset_lo);
-			line.offset_hi = FASTCLK_LOAD64(clocks->raw_offset_hi);
-			line.shift = FASTCLK_LOAD32(clocks->raw_shift);
-		} else {
-			line.mult = FASTCLK_LOAD64(hot->mult);
-			line.offset_lo = FASTCLK_LOAD64(hot->offset_lo);
-			line.offset_hi = FASTCLK_LOAD64(hot->offset_hi);
-			line.shift = FASTCLK_LOAD32(hot->shift);
-		}
-		offset = 0;
-		if (clock == CLOCK_REALTIME)
-			offset = (uint64_t)FASTCLK_LOAD64(hot->realtime_offset);
-		else if (clock == CLOCK_BOOTTIME)
-			offset = (uint64_t)FASTCLK_LOAD64(clocks->boottime_offset);
-		else if (clock == CLOCK_TAI)
-			offset = (uint64_t)FASTCLK_LOAD64(clocks->tai_offset);
-		age = FASTCLK_LOAD64(hot->valid_from);
-		limit = FASTCLK_LOAD64(hot->valid_for);
-
-		cycles = ordered ? fastclk_counter_ordered() : fastclk_counter();
-
-		/* Pairs with the writer's barriers: all of the above, then seq again. */
-		fastclk_read_barrier();
-		if (!FASTCLK_LIKELY(seq == FASTCLK_LOAD32(hot->seq)))
-			continue;
-
-		if (!FASTCLK_LIKELY((status & need) == need))
-			return FASTCLK_SOURCE_STATUS;
-		age = cycles - age;
-		if (!FASTCLK_LIKELY(age <= limit))
-			return FASTCLK_SOURCE_STALE;
-		stamp->ns = fastclk_line_ns(&line, cycles) + offset;
-		stamp->cycles = cycles;
-		stamp->generation = generation;
-		return FASTCLK_SOURCE_PAGE;
+	/* Pairs with fastclk_publish_begin() and _end() of the writer. */
+	seq = __atomic_load_n(&hot->seq, __ATOMIC_ACQUIRE);
+	if (!FASTCLK_LIKELY(!(seq & 1)))
+		return FASTCLK_SOURCE_BUSY;
+	/*
+	 * Before the counter is touched, which may be forbidden when there is no page. What
+	 * can't be used now need not be consistent.
+	 */
+	if (!FASTCLK_LIKELY(!(~FASTCLK_LOAD32(hot->status) & need)))
+		return FASTCLK_SOURCE_STATUS;
+	if (clock == CLOCK_MONOTONIC_RAW) {
+		line.mult = FASTCLK_LOAD64(clocks->raw_mult);
+		line.offset_lo = FASTCLK_LOAD64(clocks->raw_offset_lo);
+		line.offset_hi = FASTCLK_LOAD64(clocks->raw_offset_hi);
+		line.shift = FASTCLK_LOAD32(clocks->raw_shift);
+	} else {
+		line.mult = FASTCLK_LOAD64(hot->mult);
+		line.offset_lo = FASTCLK_LOAD64(hot->offset_lo);
+		line.offset_hi = FASTCLK_LOAD64(hot->offset_hi);
+		line.shift = FASTCLK_LOAD32(hot->shift);
 	}
-	return FASTCLK_SOURCE_BUSY;
+	offset = 0;
+	if (clock == CLOCK_REALTIME)
+		offset = (uint64_t)FASTCLK_LOAD64(hot->realtime_offset);
+	else if (clock == CLOCK_BOOTTIME)
+		offset = (uint64_t)FASTCLK_LOAD64(clocks->boottime_offset);
+	else if (clock == CLOCK_TAI)
+		offset = (uint64_t)FASTCLK_LOAD64(clocks->tai_offset);
+	from = FASTCLK_LOAD64(hot->valid_from);
+	limit = FASTCLK_LOAD64(hot->valid_for);
+	stamp->generation = whole ? FASTCLK_LOAD32(hot->generation) : 0;
+
+	cycles = ordered ? fastclk_counter_ordered() : fastclk_counter();
+
+	/* Pairs with the writer's barriers: all of the above, then seq again. */
+	fastclk_read_barrier();
+	if (!FASTCLK_LIKELY(seq == FASTCLK_LOAD32(hot->seq)))
+		return FASTCLK_SOURCE_BUSY;
+	if (!FASTCLK_LIKELY(cycles - from <= limit))
+		return FASTCLK_SOURCE_STALE;
+	stamp->ns = fastclk_line_ns(&line, cycles) + offset;
+	stamp->cycles = cycles;
+	return FASTCLK_SOURCE_PAGE;
 }
 
-/* What remains when the page can't be used. */
+/* As long as the page is being written, some more tries. */
+FASTCLK_INLINE int fastclk_read_page(const struct fastclk_page *page, uint32_t need,
+				     clockid_t clock, int ordered, struct fastclk_stamp *stamp)
+{
+	int tries, source = FASTCLK_SOURCE_BUSY;
+
+	for (tries = 0; tries < FASTCLK_TRIES; tries++) {
+		source = fastclk_try_page(page, need, clock, ordered, 1, stamp);
+		if (FASTCLK_LIKELY(source != FASTCLK_SOURCE_BUSY))
+			break;
+		fastclk_relax();
+	}
+	return source;
+}
+
+/*
+ * What remains when the page can't be used. Where the counter must not be read the C
+ * library's clock_gettime() must not be called either: it reads it, too.
+ */
 FASTCLK_COLD uint64_t fastclk_gettime_ns(clockid_t clock)
 {
 	struct timespec now;
@@ -203,14 +219,34 @@ FASTCLK_COLD uint64_t fastclk_gettime_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
+FASTCLK_COLD uint64_t fastclk_fallback_ns(const struct fastclk *clk, clockid_t clock)
+{
+	struct timespec now;
+
+	if (clk->opened != FASTCLK_SOURCE_NO_COUNTER)
+		return fastclk_gettime_ns(clock);
+	syscall(SYS_clock_gettime, clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+/* The first try has failed. */
+FASTCLK_COLD uint64_t fastclk_slow_ns(const struct fastclk *clk, clockid_t clock)
+{
+	struct fastclk_stamp stamp;
+
+	if (fastclk_read_page(clk->page, clk->need, clock, 1, &stamp) == FASTCLK_SOURCE_PAGE)
+		return stamp.ns;
+	return fastclk_fallback_ns(clk, clock);
+}
+
 FASTCLK_INLINE uint64_t fastclk_clock_ns(const struct fastclk *clk, clockid_t clock, int ordered)
 {
 	struct fastclk_stamp stamp;
 
-	if (FASTCLK_LIKELY(fastclk_read_page(clk->page, clk->need, clock, ordered, &stamp) ==
+	if (FASTCLK_LIKELY(fastclk_try_page(clk->page, clk->need, clock, ordered, 0, &stamp) ==
 			   FASTCLK_SOURCE_PAGE))
 		return stamp.ns;
-	return fastclk_gettime_ns(clock);
+	return fastclk_slow_ns(clk, clock);
 }
 
 /**
@@ -297,7 +333,7 @@ static inline int fastclk_stamp(const struct fastclk *clk, clockid_t clock,
 	int source = fastclk_read_page(clk->page, clk->need, clock, 1, stamp);
 
 	if (!FASTCLK_LIKELY(source == FASTCLK_SOURCE_PAGE)) {
-		stamp->ns = fastclk_gettime_ns(clock);
+		stamp->ns = fastclk_fallback_ns(clk, clock);
 		stamp->cycles = 0;
 		stamp->generation = 0;
 	}
@@ -450,7 +486,7 @@ FASTCLK_COLD const char *fastclk_source_text(int source)
 	case FASTCLK_SOURCE_PAGE:
 		return "the time comes from the fastclk page";
 	case FASTCLK_SOURCE_NO_DEVICE:
-		return "there is no " FASTCLK_DEVICE ": is the fastclk module loaded?";
+		return "there is no " FASTCLK_DEVICE ": is the fastclk module loaded, and not revoked?";
 	case FASTCLK_SOURCE_NO_ACCESS:
 		return FASTCLK_DEVICE " can't be opened or mapped";
 	case FASTCLK_SOURCE_NO_COUNTER:
@@ -552,11 +588,18 @@ FASTCLK_COLD int fastclk_counter_forbidden(void)
 FASTCLK_COLD int fastclk_map(struct fastclk *clk, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat info;
 	void *mapping;
 
 	if (fd < 0)
 		return errno == ENOENT || errno == ENXIO || errno == ENODEV ?
 		       FASTCLK_SOURCE_NO_DEVICE : FASTCLK_SOURCE_NO_ACCESS;
+	/* Behind the end of a file there is SIGBUS. */
+	if (!fstat(fd, &info) && S_ISREG(info.st_mode) &&
+	    info.st_size < (off_t)sizeof(struct fastclk_page)) {
+		close(fd);
+		return FASTCLK_SOURCE_UNKNOWN_PAGE;
+	}
 	mapping = mmap(NULL, sizeof(struct fastclk_page), PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
 	if (mapping == MAP_FAILED)

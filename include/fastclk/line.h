@@ -37,16 +37,21 @@ __extension__ typedef unsigned __int128 fastclk_u128;
  */
 static inline __u64 fastclk_line_ns(const struct fastclk_line *line, __u64 cycles)
 {
-	fastclk_u128 sum = (fastclk_u128)cycles * line->mult +
-			   ((fastclk_u128)line->offset_hi << 64 | line->offset_lo);
+	fastclk_u128 product = (fastclk_u128)cycles * line->mult;
+	__u64 hi = (__u64)(product >> 64) + line->offset_hi;
+	__u64 lo = (__u64)product + line->offset_lo;
 
+	/* A sum in 128 bits would go through the stack with gcc 12. */
+	hi += lo < line->offset_lo;
 	/*
 	 * The usual case apart: the high word as it is. A general 128-bit shift costs
 	 * an ordered read 5 % (21.3 against 20.2 ns).
 	 */
-	if (line->shift == 64)
-		return (__u64)(sum >> 64);
-	return (__u64)(sum >> line->shift);
+	if (__builtin_expect(line->shift == 64, 1))
+		return hi;
+	/* Else clang makes one general shift of both cases. */
+	__asm__("" : "+r" (lo));
+	return (__u64)(((fastclk_u128)hi << 64 | lo) >> line->shift);
 }
 
 #else /* a 32-bit machine: the same in pieces */

@@ -22,7 +22,7 @@
  */
 static inline __u64 fastclk_counter(void)
 {
-	__u32 low, high;
+	unsigned long low, high;	/* rdtsc clears the upper halves of 64-bit registers */
 
 	__asm__ __volatile__("rdtsc" : "=a" (low), "=d" (high) : : "memory");
 	return (__u64)high << 32 | low;
@@ -37,7 +37,7 @@ static inline __u64 fastclk_counter(void)
  */
 static inline __u64 fastclk_counter_ordered(void)
 {
-	__u32 low, high;
+	unsigned long low, high;
 
 	__asm__ __volatile__("lfence; rdtsc" : "=a" (low), "=d" (high) : : "memory");
 	return (__u64)high << 32 | low;
