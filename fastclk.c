@@ -5,7 +5,8 @@
  * brought up and torn down, and nothing else; docs/architecture.md tells which part does
  * what.
  */
-#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+/* Kbuild takes the object's name, fastclk-module, for the module's here. */
+#define pr_fmt(fmt) "fastclk: " fmt
 
 #include <linux/kernel.h>
 #include <linux/module.h>
