@@ -6,7 +6,9 @@
 KDIR ?= /lib/modules/$(shell uname -r)/build
 PREFIX ?= /usr/local
 
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 CFLAGS ?= -O2 -g
 WARNINGS := -Wall -Wextra -Wpedantic
 
@@ -14,8 +16,9 @@ WARNINGS := -Wall -Wextra -Wpedantic
 PURE := schedule verdict
 
 # The directory in arch/ for the machine that the compiler makes code for.
-TARGET := $(shell $(CC) -dumpmachine)
-ARCH_DIR := $(if $(filter x86_64-%,$(TARGET)),x86)
+# Nothing where there is no compiler yet, for make setup.
+TARGET := $(shell $(CC) -dumpmachine 2> /dev/null)
+ARCH_DIR := $(if $(TARGET),$(if $(filter x86_64-%,$(TARGET)),x86),x86)
 ifeq ($(ARCH_DIR),)
 $(error $(CC) makes code for '$(TARGET)', but arch/ only has x86: use a compiler for x86_64)
 endif
@@ -42,10 +45,10 @@ say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' $(1) $@)
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all help user kunit module-or-why modules modules_install demo check soak bench setup clean \
+.PHONY: all help user kunit selftests-or-why module-or-why modules modules_install demo check soak bench setup clean \
 	install
 
-all: user module-or-why ## tools, self-tests, and the module for the running kernel (default)
+all: $(tools) selftests-or-why module-or-why ## what can be built here for this machine (default)
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z_]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +59,13 @@ user: $(tools) $(selftests) ## tools and self-tests only
 kunit: $(kunit) ## unit tests for this machine, with sanitizers
 	@:
 
+selftests-or-why:
+ifneq ($(wildcard /usr/include/cmocka.h),)
+	+@$(MAKE) user
+else
+	@echo "left out the self-tests: there is no cmocka.h (Debian: libcmocka-dev)"
+endif
+
 module-or-why:
 ifneq ($(wildcard $(KDIR)/Makefile),)
 	+@$(MAKE) modules
@@ -65,7 +75,7 @@ else
 endif
 
 modules: ## the module; KDIR=... for another kernel, FAULT_INJECTION=1 for tests
-	+$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) W=1 $(if $(FAULT_INJECTION),FAULT_INJECTION=1) modules
+	+$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) W=1 $(if $(filter 1,$(FAULT_INJECTION)),FAULT_INJECTION=1) modules
 
 modules_install: ## installs the module for the kernel of KDIR
 	+$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install

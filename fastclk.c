@@ -83,6 +83,7 @@ static void __exit fastclk_exit(void)
 {
 	/* First of all, nobody may start to use anything any more. */
 	fastclk_page_revoke();
+	fastclk_sync_stop();
 	fastclk_debugfs_exit();
 	fastclk_chardev_exit();
 	fastclk_sync_exit();

@@ -11,7 +11,6 @@
 #define _FASTCLK_COMPAT_H
 
 #include <linux/mm.h>
-#include <linux/module.h>
 
 /* Before 6.3 (Debian 11 and 12): vm_flags was a plain field. */
 #ifndef FASTCLK_HAVE_VM_FLAGS_SET
@@ -24,11 +23,6 @@ static inline void vm_flags_clear(struct vm_area_struct *vma, unsigned long flag
 {
 	vma->vm_flags &= ~flags;
 }
-#endif
-
-/* Before 5.17 (Debian 11): do_exit() was used for kernel threads as well. */
-#ifndef module_put_and_kthread_exit
-#define module_put_and_kthread_exit(code) module_put_and_exit(code)
 #endif
 
 #endif /* _FASTCLK_COMPAT_H */

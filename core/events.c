@@ -37,6 +37,7 @@ static DECLARE_WORK(fastclk_event_work, fastclk_events_tell);
 
 static void fastclk_events_wake(struct irq_work *work)
 {
+	/* The device, and those who wait for it, are there as long as the attributes are. */
 	if (!READ_ONCE(fastclk_event_kobject))
 		return;
 	fastclk_chardev_wake();
@@ -91,6 +92,8 @@ void fastclk_events_start(struct kobject *kobject)
 void fastclk_events_stop(void)
 {
 	WRITE_ONCE(fastclk_event_kobject, NULL);
+	/* Whoever still wakes has either seen that, or is waited for. */
+	smp_mb();
 	irq_work_sync(&fastclk_event_irq_work);
 	flush_work(&fastclk_event_work);
 }

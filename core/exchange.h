@@ -18,7 +18,7 @@
  *
  * Pure code: the file that includes this one says how the counter is read, by defining
  * the macros below beforehand, so that the same source runs in the kernel, in tests with
- * simulated counters, and in user space. Used by core/exchange.c.
+ * simulated counters, and in user space. Used by core/workers.c.
  *
  *	FASTCLK_EXCHANGE_COUNTER(x)	ordered counter of the CPU that runs this, as u64
  *	FASTCLK_EXCHANGE_RELAX(x)	in the waiting loop; pausing there narrows the interval
@@ -63,9 +63,11 @@ struct fastclk_exchange_line {
  * @exchanges: how many round trips to make
  * @start_cycles: give up when the partner has not made its first move by then
  * @patience_cycles: give up when the partner has not moved for so long
+ * @limit_cycles: end after so long, with what was received by then
  * @received: result, how many of the partner's values were seen
  * @bound_cycles: result, own counter minus partner's is at most this; S64_MAX if nothing
  *	was received
+ * @begin: own counter when it began
  * @context: for FASTCLK_EXCHANGE_COUNTER()
  */
 struct fastclk_exchange {
@@ -74,8 +76,10 @@ struct fastclk_exchange {
 	u32 exchanges;
 	u64 start_cycles;
 	u64 patience_cycles;
+	u64 limit_cycles;
 	u32 received;
 	s64 bound_cycles;
+	u64 begin;
 	void *context;
 };
 
@@ -85,7 +89,7 @@ struct fastclk_exchange {
 static inline bool fastclk_exchange_wait(struct fastclk_exchange *x, u64 turn)
 {
 	u64 patience = x->received ? x->patience_cycles : x->start_cycles;
-	u64 since = 0;
+	u64 now, since = 0;
 	u32 looks, polls;
 
 	for (looks = 0; looks < FASTCLK_EXCHANGE_LOOKS; looks++) {
@@ -96,9 +100,10 @@ static inline bool fastclk_exchange_wait(struct fastclk_exchange *x, u64 turn)
 			FASTCLK_EXCHANGE_RELAX(x);
 		}
 		/* A hand-over rarely takes longer, so this read costs nothing. */
+		now = FASTCLK_EXCHANGE_COUNTER(x);
 		if (!looks)
-			since = FASTCLK_EXCHANGE_COUNTER(x);
-		else if (FASTCLK_EXCHANGE_COUNTER(x) - since > patience)
+			since = now;
+		if (now - since > patience || now - x->begin > x->limit_cycles)
 			return false;
 	}
 	return false;
@@ -111,7 +116,7 @@ static inline bool fastclk_exchange_wait(struct fastclk_exchange *x, u64 turn)
  * Needs no rendezvous: a partner that comes too late finds that nobody answers, and
  * gives up as well. May be preempted and interrupted, but must stay on its CPU. Does not
  * sleep; takes @exchanges round trips, or until the partner has not moved for
- * @start_cycles or @patience_cycles.
+ * @start_cycles or @patience_cycles, or @limit_cycles are over.
  */
 static inline void fastclk_exchange_run(struct fastclk_exchange *x)
 {
@@ -122,6 +127,7 @@ static inline void fastclk_exchange_run(struct fastclk_exchange *x)
 
 	x->received = 0;
 	x->bound_cycles = S64_MAX;
+	x->begin = FASTCLK_EXCHANGE_COUNTER(x);
 
 	for (;; turn += 2) {
 		/*

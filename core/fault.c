@@ -41,11 +41,12 @@ u64 fastclk_fault_counter(u64 cycles)
 	const struct fastclk_fault *fault = raw_cpu_ptr(&fastclk_faults);
 	s64 drift = READ_ONCE(fault->drift_ppb);
 
-	cycles += READ_ONCE(fault->offset);
+	u64 wrong = cycles + READ_ONCE(fault->offset);
+
 	/* In steps of 1,024 cycles, which keeps the product in 64 bits for a day and more. */
 	if (drift)
-		cycles += div_s64((s64)((cycles - fault->start) >> 10) * drift, NSEC_PER_SEC >> 10);
-	return cycles;
+		wrong += div_s64((s64)((cycles - fault->start) >> 10) * drift, NSEC_PER_SEC >> 10);
+	return wrong;
 }
 
 /* "cpu:offset[:drift_ppb]", several of them separated by commas; the rest has no fault. */

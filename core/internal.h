@@ -60,6 +60,7 @@ struct fastclk_sync_parameters {
 };
 
 int fastclk_sync_init(const struct fastclk_sync_parameters *parameters);
+void fastclk_sync_stop(void);
 void fastclk_sync_exit(void);
 int fastclk_sync_recheck(void);
 int fastclk_sync_bad_cpus(char *buffer);

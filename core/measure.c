@@ -42,6 +42,12 @@
 #define FASTCLK_PATIENCE_MAX_MS		16U
 
 /*
+ * A meeting ends after this many times the patience: two vCPUs that share a core hand over
+ * every 3.5 ms, so that the 64 round trips which count as a measurement take 0.45 s.
+ */
+#define FASTCLK_LIMIT			32
+
+/*
  * Single pairs starve when of so many less than a quarter could be measured: with busy
  * vCPUs it is none or one of them, with idle ones six of eight.
  */
@@ -243,7 +249,7 @@ static void fastclk_adapt(struct fastclk_coordinator *c, u32 tried, u32 done)
 		return;
 	if (m->width > 1) {
 		if (done * 2 < tried)
-			m->width = max(1U, tried / 2);
+			m->width = max(1U, m->width / 2);
 		return;
 	}
 	c->tried += tried;
@@ -269,6 +275,7 @@ static bool fastclk_batch(struct fastclk_coordinator *c, u32 *next, u32 *kept)
 		.exchanges = FASTCLK_EXCHANGES,
 		.start_cycles = (u64)fastclk_counter_khz() * 2 * c->patience_ms,
 		.patience_cycles = (u64)fastclk_counter_khz() * c->patience_ms,
+		.limit_cycles = (u64)fastclk_counter_khz() * FASTCLK_LIMIT * c->patience_ms,
 	};
 	struct fastclk_measurement *m = c->m;
 	struct fastclk_crew *crew = c->crew;
@@ -315,7 +322,8 @@ static bool fastclk_batch(struct fastclk_coordinator *c, u32 *next, u32 *kept)
 
 	/* Let the CPUs do their own work for as long as they were kept from it. */
 	if (c->quiet && start)
-		msleep(div_u64(ktime_get_ns() - begin, NSEC_PER_MSEC));
+		msleep(min3((unsigned int)div_u64(ktime_get_ns() - begin, NSEC_PER_MSEC),
+			    FASTCLK_QUIET_MS, fastclk_ms_left(c)));
 	return true;
 }
 
@@ -394,7 +402,7 @@ int fastclk_measure(struct fastclk_measurement *m, unsigned int budget_ms, bool 
 		return PTR_ERR(task);
 	}
 	c.deadline = ktime_add_ms(ktime_get(), budget_ms);
-	sched_set_fifo(task);
+	sched_set_fifo_low(task);
 	wake_up_process(task);
 	wait_for_completion(&c.done_all);
 	kthread_stop(task);
@@ -410,15 +418,26 @@ int fastclk_measure(struct fastclk_measurement *m, unsigned int budget_ms, bool 
  */
 void fastclk_conclude(struct fastclk_measurement *m)
 {
+	size_t size = (size_t)m->n * m->n * sizeof(s64);
+	bool drifts;
 	u32 i;
 
-	memcpy(m->bounds.bound_cycles, m->measured.bound_cycles,
-	       (size_t)m->n * m->n * sizeof(s64));
+	memcpy(m->bounds.bound_cycles, m->measured.bound_cycles, size);
 	for (i = 0; i < m->n; i++) {
 		fastclk_bounds_tighten_through(&m->bounds, i);
 		cond_resched();
 	}
+	/*
+	 * No constant offsets fit: some counter drifts. Tightened, such bounds accuse everybody;
+	 * as they were measured, they name the culprit.
+	 */
+	drifts = fastclk_bounds_contradict(&m->bounds);
+	if (drifts)
+		memcpy(m->bounds.bound_cycles, m->measured.bound_cycles, size);
 	fastclk_judge(&m->bounds, m->conflicts, &m->judgement);
+	if (drifts)
+		m->judgement.verdict = FASTCLK_VERDICT_UNSYNCED;
+
 	for (i = 0; i < m->n; i++)
 		if (fastclk_is_bad(m->conflicts, i))
 			cpumask_set_cpu(m->cpus[i], m->bad);

@@ -60,10 +60,11 @@ static bool fastclk_page_settle(void)
 	}
 
 	changed = fastclk_publish_status(fastclk_page, status);
-	changed |= v->reason != reason || v->mode != mode;
+	if (v->reason == reason && v->mode == mode)
+		return changed;
 	v->reason = reason;
 	v->mode = mode;
-	return changed;
+	return true;
 }
 
 /**
@@ -172,15 +173,22 @@ void fastclk_page_revoke(void)
  * fastclk_page_read - a consistent copy
  * @copy: result
  *
- * Any context but that of the timekeeper's notifier.
+ * As any reader does it, without the lock: everybody may ask for it as often as they like,
+ * and the timekeeper must not wait for them. Process context.
  */
 void fastclk_page_read(struct fastclk_page *copy)
 {
-	unsigned long flags;
+	u32 seq;
 
-	raw_spin_lock_irqsave(&fastclk_page_lock, flags);
-	*copy = *fastclk_page;
-	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
+	do {
+		cpu_relax();
+		/* Pairs with fastclk_publish_begin() and _end(). */
+		seq = smp_load_acquire(&fastclk_page->hot.seq);
+		memcpy(copy, fastclk_page, sizeof(*copy));
+		/* Pairs with the same: the copy before the second look. */
+		smp_rmb();
+	} while ((seq & 1) || seq != READ_ONCE(fastclk_page->hot.seq));
+	copy->hot.seq = seq;
 }
 
 /**

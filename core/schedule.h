@@ -2,7 +2,7 @@
 /*
  * Who meets whom in which round: the round-robin tournament, so that all pairs of n
  * CPUs are measured in a time that grows with n and not with its square. Pure
- * arithmetic; used by core/sync.c.
+ * arithmetic; used by core/measure.c.
  */
 #ifndef _FASTCLK_SCHEDULE_H
 #define _FASTCLK_SCHEDULE_H

@@ -7,7 +7,9 @@
  * it (the file "recheck"). One that stayed incomplete is taken up again in the background.
  *
  * Locks: the CPU hotplug lock, then fastclk_sync_mutex (one measurement at a time), then
- * fastclk_result_mutex (the last result; held for a short time).
+ * fastclk_result_mutex (the last result; held for a short time). A measurement that is taken
+ * up again is the last result, too: while it goes on, what exchanges find is added to it
+ * under the first two only, so debugfs may show some bounds that are newer than others.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -157,7 +159,8 @@ static void fastclk_sync_plan(void)
 		fastclk_sync_retry_s = FASTCLK_RETRY_MIN_S;
 		return;
 	}
-	schedule_delayed_work(&fastclk_sync_work, fastclk_sync_retry_s * HZ);
+	/* Not while the machine falls asleep or wakes up, with only some of its CPUs. */
+	queue_delayed_work(system_freezable_wq, &fastclk_sync_work, fastclk_sync_retry_s * HZ);
 	fastclk_sync_retry_s = min(fastclk_sync_retry_s * 2, FASTCLK_RETRY_MAX_S);
 }
 
@@ -198,7 +201,7 @@ static void fastclk_sync_retry(struct work_struct *work)
  * fastclk_sync_recheck - measure again
  *
  * Sleeps until the verdict is published, for the budget at most. Return: 0, -EBUSY if the
- * last measurement was less than a second ago, -EINTR on a signal, -ETIMEDOUT if the CPUs
+ * last one ended less than a second ago, -EINTR on a signal, -ETIMEDOUT if the CPUs
  * could not be reached, so that the previous verdict stands, or another negative errno.
  */
 int fastclk_sync_recheck(void)
@@ -322,23 +325,33 @@ int fastclk_sync_init(const struct fastclk_sync_parameters *parameters)
 	cpus_read_unlock();
 
 	if (ret) {
-		fastclk_crew_wait();
+		fastclk_crews_exit();
 		free_cpumask_var(fastclk_sync_cpus);
 	}
 	return ret;
 }
 
 /**
+ * fastclk_sync_stop - end the measurement that runs, at its next batch, and start no other
+ *
+ * Before the files in sysfs are removed, which waits for those who use them. Any context.
+ */
+void fastclk_sync_stop(void)
+{
+	WRITE_ONCE(fastclk_sync_stopping, true);
+}
+
+/**
  * fastclk_sync_exit - no more measurements
  *
- * Sleeps until the one in the background, if any, has ended, which it does at its next
- * batch. Users can't ask for any more (the files in sysfs are gone).
+ * Sleeps until the one in the background, if any, has ended. Users can't ask for any more
+ * (the files in sysfs are gone).
  */
 void fastclk_sync_exit(void)
 {
-	WRITE_ONCE(fastclk_sync_stopping, true);
+	fastclk_sync_stop();
 	cancel_delayed_work_sync(&fastclk_sync_work);
-	fastclk_crew_wait();
+	fastclk_crews_exit();
 	fastclk_measurement_free(fastclk_result);
 	fastclk_result = NULL;
 	free_cpumask_var(fastclk_sync_cpus);

@@ -135,10 +135,10 @@ static ssize_t max_skew_ns_show(struct device *dev, struct device_attribute *att
 		return sysfs_emit(buf, "unbounded\n");
 	if (!p.clocks.frequency_hz)
 		return sysfs_emit(buf, "unknown\n");
-	/* Rounded up: it is a bound. */
+	/* Rounded up: it is a bound. Beyond two hours, by 1 ms. */
 	khz = div_u64(p.clocks.frequency_hz, 1000);
-	if (p.verdict.max_skew_cycles <= div_u64(U64_MAX, NSEC_PER_MSEC))
-		ns = div64_u64(p.verdict.max_skew_cycles * NSEC_PER_MSEC, khz) + 1;
+	if (p.verdict.max_skew_cycles <= div_u64(U64_MAX, NSEC_PER_MSEC) - khz)
+		ns = div64_u64(p.verdict.max_skew_cycles * NSEC_PER_MSEC + khz - 1, khz);
 	else if (check_mul_overflow(div64_u64(p.verdict.max_skew_cycles, khz) + 1,
 				    (u64)NSEC_PER_MSEC, &ns))
 		return sysfs_emit(buf, "unbounded\n");

@@ -63,7 +63,8 @@ static int fastclk_timekeeper_update(struct notifier_block *nb, unsigned long wa
 
 	fastclk_timekeeper_note(cs);
 
-	if (!fastclk_counter_drives(cs)) {
+	/* One that was found unstable is on its way out. */
+	if (!fastclk_counter_drives(cs) || (cs->flags & CLOCK_SOURCE_UNSTABLE)) {
 		fastclk_page_set_no_line(FASTCLK_REASON_CLOCKSOURCE);
 		return NOTIFY_DONE;
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * From the intervals that exchanges found to a verdict. Pure code, any context, nothing
- * sleeps; called by core/sync.c and by tests.
+ * sleeps; called by core/measure.c and by tests.
  */
 #include "verdict.h"
 #include <linux/fastclk.h>

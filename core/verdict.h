@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * From the intervals that exchanges found to a verdict: the matrix of bounds, its
- * tightening, and the judgement. Pure code; used by core/sync.c.
+ * tightening, and the judgement. Pure code; used by core/measure.c.
  */
 #ifndef _FASTCLK_VERDICT_H
 #define _FASTCLK_VERDICT_H

@@ -3,31 +3,32 @@
  * The threads that measure: one on each CPU, each attending the meetings it is told to.
  * Who meets whom is up to core/measure.c, the only caller.
  *
- * They run as SCHED_FIFO: as ordinary tasks they starved on a loaded machine. Something
- * of a higher priority can still keep one from running for any time, so nobody waits for
- * a worker without a bound. One that is late is left alone: it holds the module and the
- * crew's memory, and goes when it gets to run.
+ * They run as SCHED_FIFO, of the lowest priority: as ordinary tasks they starved on a loaded
+ * machine. Something of a higher priority can still keep one from running for any time, so
+ * nobody waits for a worker without a bound. A crew with a worker that is late holds the
+ * module, and is looked after once a second until all of its threads have ended.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/atomic.h>
 #include <linux/completion.h>
 #include <linux/cpu.h>
-#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/jiffies.h>
-#include <linux/kref.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
+#include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/sched.h>
+#include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 #include <linux/topology.h>
+#include <linux/workqueue.h>
 
 #include <fastclk/counter.h>
-#include "compat.h"
 #include "fault.h"
 
 #define FASTCLK_EXCHANGE_COUNTER(x)	fastclk_fault_counter(fastclk_counter_ordered())
@@ -36,6 +37,9 @@
 
 /* How long to wait for threads that were told to end. */
 #define FASTCLK_CREW_STOP_MS	5000
+
+/* How often to look after crews that are late. */
+#define FASTCLK_CREW_LATE_MS	1000
 
 /* Not worth idling for. */
 #define FASTCLK_IDLE_MIN_NS	(20 * NSEC_PER_USEC)
@@ -50,7 +54,7 @@ struct fastclk_worker {
 
 /*
  * struct fastclk_crew - the workers
- * @ref: one for whoever started it, one for each worker
+ * @list: on fastclk_crews_late
  * @pending: workers that are not done, and threads that have not ended while stopping
  * @done: completed when @pending comes to 0
  * @quit: no more meetings
@@ -59,7 +63,7 @@ struct fastclk_worker {
  * @meetings: how many meetings are arranged
  */
 struct fastclk_crew {
-	struct kref ref;
+	struct list_head list;
 	atomic_t pending;
 	struct completion done;
 	bool quit;
@@ -70,13 +74,11 @@ struct fastclk_crew {
 	struct fastclk_worker worker[];
 };
 
-static void fastclk_crew_free(struct kref *ref)
-{
-	struct fastclk_crew *crew = container_of(ref, struct fastclk_crew, ref);
+static DEFINE_MUTEX(fastclk_crews_mutex);
+static LIST_HEAD(fastclk_crews_late);
 
-	kvfree(crew->meeting);
-	kvfree(crew);
-}
+static void fastclk_crews_look(struct work_struct *work);
+static DECLARE_DELAYED_WORK(fastclk_crews_work, fastclk_crews_look);
 
 static void fastclk_crew_count_down(struct fastclk_crew *crew)
 {
@@ -130,8 +132,7 @@ static int fastclk_worker_run(void *data)
 	__set_current_state(TASK_RUNNING);
 
 	fastclk_crew_count_down(crew);
-	kref_put(&crew->ref, fastclk_crew_free);
-	module_put_and_kthread_exit(0);
+	return 0;
 }
 
 static int fastclk_worker_start(struct fastclk_worker *worker)
@@ -143,10 +144,9 @@ static int fastclk_worker_start(struct fastclk_worker *worker)
 	if (IS_ERR(task))
 		return PTR_ERR(task);
 	kthread_bind(task, worker->cpu);
-	sched_set_fifo(task);
-	worker->task = task;
-	kref_get(&worker->crew->ref);
-	__module_get(THIS_MODULE);
+	sched_set_fifo_low(task);
+	/* It ends by itself, and is waited for afterwards. */
+	worker->task = get_task_struct(task);
 	wake_up_process(task);
 	return 0;
 }
@@ -178,7 +178,6 @@ struct fastclk_crew *fastclk_crew_start(const unsigned int *cpus, u32 n, u32 mee
 	crew = kvzalloc(struct_size(crew, worker, n), GFP_KERNEL);
 	if (!crew)
 		return ERR_PTR(-ENOMEM);
-	kref_init(&crew->ref);
 	init_completion(&crew->done);
 	crew->meeting = kvcalloc(meetings, sizeof(*crew->meeting), GFP_KERNEL);
 	ret = crew->meeting ? 0 : -ENOMEM;
@@ -198,11 +197,44 @@ struct fastclk_crew *fastclk_crew_start(const unsigned int *cpus, u32 n, u32 mee
 	return crew;
 }
 
+/* All threads have ended, or are about to: wait for that, and free what they used. */
+static void fastclk_crew_free(struct fastclk_crew *crew)
+{
+	u32 i;
+
+	for (i = 0; i < crew->n; i++) {
+		kthread_stop(crew->worker[i].task);
+		put_task_struct(crew->worker[i].task);
+	}
+	kvfree(crew->meeting);
+	kvfree(crew);
+}
+
+/* Free the crews that were late and are no longer. */
+static void fastclk_crews_look(struct work_struct *work)
+{
+	struct fastclk_crew *crew, *next;
+
+	mutex_lock(&fastclk_crews_mutex);
+	list_for_each_entry_safe(crew, next, &fastclk_crews_late, list) {
+		if (!completion_done(&crew->done))
+			continue;
+		list_del(&crew->list);
+		fastclk_crew_free(crew);
+		module_put(THIS_MODULE);
+	}
+	if (!list_empty(&fastclk_crews_late))
+		schedule_delayed_work(&fastclk_crews_work,
+				      msecs_to_jiffies(FASTCLK_CREW_LATE_MS));
+	mutex_unlock(&fastclk_crews_mutex);
+}
+
 /**
  * fastclk_crew_stop - end all workers
  * @crew: the crew, which may not be used afterwards
  *
- * Sleeps, for five seconds at most: a worker that is kept from running ends later.
+ * Sleeps, for five seconds at most: a worker that is kept from running ends later, and
+ * until then the module can't be unloaded.
  */
 void fastclk_crew_stop(struct fastclk_crew *crew)
 {
@@ -214,23 +246,36 @@ void fastclk_crew_stop(struct fastclk_crew *crew)
 	WRITE_ONCE(crew->quit, true);
 	for (i = 0; i < crew->n; i++)
 		wake_up_process(crew->worker[i].task);
-	if (crew->n && !wait_for_completion_timeout(&crew->done,
-						    msecs_to_jiffies(FASTCLK_CREW_STOP_MS)))
-		pr_warn("test threads are kept from running; they end when they can\n");
-	kref_put(&crew->ref, fastclk_crew_free);
+
+	if (!crew->n || wait_for_completion_timeout(&crew->done,
+						    msecs_to_jiffies(FASTCLK_CREW_STOP_MS))) {
+		fastclk_crew_free(crew);
+		return;
+	}
+	__module_get(THIS_MODULE);
+	mutex_lock(&fastclk_crews_mutex);
+	list_add(&crew->list, &fastclk_crews_late);
+	schedule_delayed_work(&fastclk_crews_work, msecs_to_jiffies(FASTCLK_CREW_LATE_MS));
+	mutex_unlock(&fastclk_crews_mutex);
 }
 
 /**
- * fastclk_crew_wait - wait until no worker is left, not even a late one
+ * fastclk_crews_exit - wait until no crew is late any more
  *
- * For a module that fails to load: its code goes although threads hold it. (Otherwise
- * they keep it, and there is nothing to wait for.) While a module loads, one reference is
- * the loader's. Sleeps, as long as it takes.
+ * Before the module's code goes. When it is unloaded none is, as they hold it; but a module
+ * that fails to load, or is unloaded by force, goes nevertheless. Sleeps, as long as it
+ * takes.
  */
-void fastclk_crew_wait(void)
+void fastclk_crews_exit(void)
 {
-	while (module_refcount(THIS_MODULE) > 1)
-		msleep(20);
+	struct fastclk_crew *crew, *next;
+
+	cancel_delayed_work_sync(&fastclk_crews_work);
+	list_for_each_entry_safe(crew, next, &fastclk_crews_late, list) {
+		list_del(&crew->list);
+		fastclk_crew_free(crew);
+		module_put(THIS_MODULE);
+	}
 }
 
 /**
@@ -281,7 +326,8 @@ void fastclk_crew_meet(struct fastclk_crew *crew, u32 a, u32 b, u64 start_ns,
 bool fastclk_crew_run(struct fastclk_crew *crew, u64 idle_until_ns, unsigned int timeout_ms)
 {
 	struct fastclk_worker *worker;
-	u32 i, workers = 0;
+	unsigned int late = UINT_MAX;
+	u32 i, workers = 0, count = 0;
 
 	crew->idle_until_ns = idle_until_ns;
 	for (i = 0; i < crew->n; i++)
@@ -304,10 +350,13 @@ bool fastclk_crew_run(struct fastclk_crew *crew, u64 idle_until_ns, unsigned int
 
 	for (i = 0; i < crew->n; i++) {
 		/* Pairs with the release in fastclk_worker_run(). */
-		if (smp_load_acquire(&crew->worker[i].go))
-			pr_warn("CPU %u kept its test thread from running for %u ms\n",
-				crew->worker[i].cpu, timeout_ms);
+		if (smp_load_acquire(&crew->worker[i].go)) {
+			late = min(late, crew->worker[i].cpu);
+			count++;
+		}
 	}
+	pr_warn_ratelimited("%u CPUs, CPU %u the first of them, kept their test threads from running for %u ms\n",
+			    count, late, timeout_ms);
 	return false;
 }
 

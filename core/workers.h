@@ -34,7 +34,7 @@ struct fastclk_crew;
 
 struct fastclk_crew *fastclk_crew_start(const unsigned int *cpus, u32 n, u32 meetings);
 void fastclk_crew_stop(struct fastclk_crew *crew);
-void fastclk_crew_wait(void);
+void fastclk_crews_exit(void);
 bool fastclk_crew_busy(const struct fastclk_crew *crew, u32 index);
 void fastclk_crew_meet(struct fastclk_crew *crew, u32 a, u32 b, u64 start_ns,
 		       const struct fastclk_exchange *task);

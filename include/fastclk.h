@@ -221,7 +221,7 @@ FASTCLK_COLD uint64_t fastclk_gettime_ns(clockid_t clock)
 
 FASTCLK_COLD uint64_t fastclk_fallback_ns(const struct fastclk *clk, clockid_t clock)
 {
-	struct timespec now;
+	struct timespec now = { 0, 0 };
 
 	if (clk->opened != FASTCLK_SOURCE_NO_COUNTER)
 		return fastclk_gettime_ns(clock);
@@ -361,7 +361,7 @@ static inline uint64_t fastclk_cycles_ordered(void)
  * fastclk_generation - the present generation
  * @clk: the clock
  *
- * To be kept along with counter values. Return: 0 if the page is not used.
+ * To be kept along with counter values. Return: 0 if the page is not used since opening.
  */
 static inline uint32_t fastclk_generation(const struct fastclk *clk)
 {
@@ -526,15 +526,16 @@ FASTCLK_COLD const char *fastclk_why(const struct fastclk *clk)
 /*
  * Is a clock of the page where clock_gettime() is? A read between two calls must lie
  * between their values. It may miss for once: the page is written a moment after the
- * vDSO's data, and the clock may be set. And a bracket is only good when it is narrow,
- * so one that was torn apart by a preemption is tried again.
+ * vDSO's data, and the clock may be set. And a bracket says little when it is wide, so one
+ * that was torn apart by a preemption is tried again; if all of them are wide, as on a
+ * machine that is short of CPUs, they must do, but a narrow one that misses outweighs them.
  */
 FASTCLK_COLD int fastclk_verify_clock(const struct fastclk_page *page, clockid_t clock)
 {
 	const uint64_t narrow_ns = 20000;
 	struct fastclk_stamp stamp;
 	uint64_t before, after;
-	int tries, good = 0;
+	int tries, inside, narrow, missed = 0, wide = 0;
 
 	for (tries = 0; tries < 16; tries++) {
 		before = fastclk_gettime_ns(clock);
@@ -542,13 +543,14 @@ FASTCLK_COLD int fastclk_verify_clock(const struct fastclk_page *page, clockid_t
 		    FASTCLK_SOURCE_PAGE)
 			continue;
 		after = fastclk_gettime_ns(clock);
-		if (before <= stamp.ns && stamp.ns <= after) {
-			good = 1;
-			if (after - before <= narrow_ns)
-				break;
-		}
+		inside = before <= stamp.ns && stamp.ns <= after;
+		narrow = after - before <= narrow_ns;
+		if (inside && narrow)
+			return 1;
+		missed |= narrow;
+		wide |= inside;
 	}
-	return good;
+	return wide && !missed;
 }
 
 FASTCLK_COLD int fastclk_verify(const struct fastclk_page *page, unsigned int flags)

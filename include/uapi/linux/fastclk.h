@@ -56,12 +56,14 @@
  * ----------------
  *
  * In FASTCLK_MODE_LOCKSTEP the page gives what clock_gettime() would have given for
- * the same counter value, to the nanosecond. Each update reaches the page up to a
+ * the same counter value, to the nanosecond, from the start of the line on. (Up to 1 ms
+ * before it, where a reader on another CPU may just have been, the line is continued
+ * backwards; some kernels' vDSO stands still there.) Each update reaches the page up to a
  * few hundred nanoseconds after it reached the vDSO; a value read in between is the
  * one that the previous line gives, as in a clock_gettime() which began earlier.
  *
  * With FASTCLK_STATUS_COMPARABLE, within one @generation, a value that is read (with
- * the ordered read) after another thread on any CPU has handed over its own is never
+ * the ordered read) after another thread on any tested CPU has handed over its own is never
  * smaller than that one, apart from what the kernel's own clock does when its rate is
  * changed: the old rate minus the new one, times the time the update takes. Values,
  * and counts of cycles, of different generations must not be compared.
