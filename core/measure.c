@@ -42,8 +42,15 @@
 #define FASTCLK_PATIENCE_MAX_MS		16U
 
 /*
- * A meeting ends after this many times the patience: two vCPUs that share a core hand over
- * every 3.5 ms, so that the 64 round trips which count as a measurement take 0.45 s.
+ * The fastest round trip of a pair whose CPUs run at the same time takes 0.1 to 0.4 us, and
+ * 1.5 us across the largest machines. Two vCPUs that share a core can do hundreds of them,
+ * of 10 us each, and would hide a skew of that size: that is not a measurement.
+ */
+#define FASTCLK_ROUND_TRIP_MAX_US	2
+
+/*
+ * A meeting ends after this many times the patience, 32 ms to 0.5 s, so that it is bounded
+ * although each of its 2,000 hand-overs may take that long.
  */
 #define FASTCLK_LIMIT			32
 
@@ -196,16 +203,25 @@ static u32 fastclk_group(const struct fastclk_measurement *m, u32 i)
 	return i;
 }
 
+/* Both bounds together are the fastest round trip, whatever the skew. */
+static bool fastclk_is_measured(const struct fastclk_exchange *a, const struct fastclk_exchange *b)
+{
+	u64 round_trip_max = (u64)fastclk_counter_khz() * FASTCLK_ROUND_TRIP_MAX_US / 1000;
+
+	return min(a->received, b->received) >= FASTCLK_EXCHANGES_MIN &&
+	       (u64)a->bound_cycles + (u64)b->bound_cycles <= round_trip_max;
+}
+
 /*
  * Take in what a pair found. Return: whether that was a measurement. A warp counts
- * always, since it is a fact; other bounds only from a number of exchanges on, so that
- * "synced" never rests on a few slow ones.
+ * always, since it is a fact; other bounds only if it was one, so that "synced" never
+ * rests on a few slow exchanges.
  */
 static bool fastclk_take_in(struct fastclk_measurement *m, const struct fastclk_meeting *meeting)
 {
 	const struct fastclk_exchange *a = &meeting->side[0].exchange;
 	const struct fastclk_exchange *b = &meeting->side[1].exchange;
-	bool measured = min(a->received, b->received) >= FASTCLK_EXCHANGES_MIN;
+	bool measured = fastclk_is_measured(a, b);
 	u32 group_a, group_b;
 
 	if (measured || a->bound_cycles < 0)
