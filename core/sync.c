@@ -140,7 +140,7 @@ static void fastclk_sync_log(void)
 	if (p.verdict.max_warp_cycles)
 		snprintf(skew, sizeof(skew), ", counters differ by %llu cycles or more",
 			 p.verdict.max_warp_cycles);
-	else if (p.verdict.max_skew_cycles != U64_MAX)
+	else if (p.verdict.verdict == FASTCLK_VERDICT_SYNCED)
 		snprintf(skew, sizeof(skew), ", counters differ by %llu cycles at most",
 			 p.verdict.max_skew_cycles);
 	pr_info("%s (%s), CPUs %s: %u of %u pairs measured%s\n",
