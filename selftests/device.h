@@ -299,12 +299,18 @@ static inline void unload_when_free(void)
 static inline void settle(void)
 {
 	struct fastclk_page copy;
+	unsigned int failed = 0;
 
 	for (;;) {
 		read_device(&copy);
 		if (copy.verdict.verdict == FASTCLK_VERDICT_SYNCED)
 			break;
 		recheck();
+		if (++failed % 5 == 0) {
+			print_message("# measured %u times, and no verdict: CPUs are short\n",
+				      failed);
+			fflush(stdout);
+		}
 	}
 	while (module_references() > 0)
 		;

@@ -44,7 +44,8 @@ int main(int argc, char **argv)
 		stamps = strtoul(argv[1], NULL, 0);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	if (fastclk_open(&clk, FASTCLK_TEST_BUILD)) {
+	/* FASTCLK_ONE_CPU: on a busy host there may be no verdict yet, which is not needed here. */
+	if (fastclk_open(&clk, FASTCLK_ONE_CPU | FASTCLK_TEST_BUILD)) {
 		printf("Bail out! %s\n", fastclk_why(&clk));
 		return 1;
 	}
