@@ -23,7 +23,6 @@
 
 #include "internal.h"
 #include "identity.h"
-#include "line.h"
 
 #define FASTCLK_IDENTITY_MAX_MS		60000
 
@@ -38,95 +37,77 @@ static atomic64_t fastclk_identity_equal = ATOMIC64_INIT(0);
 static atomic64_t fastclk_identity_next = ATOMIC64_INIT(0);
 static atomic64_t fastclk_identity_different = ATOMIC64_INIT(0);
 
-struct fastclk_identity_lines {
-	u32 seq;
-	struct fastclk_line monotonic;
-	struct fastclk_line raw;
-	s64 realtime_offset;
-};
-
-static u32 fastclk_identity_seq(const struct fastclk_page *page)
+static u64 fastclk_identity_real(const struct fastclk_page *page, u64 cycles)
 {
-	return READ_ONCE(page->hot.seq);
+	const struct fastclk_line line = {
+		page->hot.mult, page->hot.offset_lo, page->hot.offset_hi, page->hot.shift,
+	};
+
+	return fastclk_line_ns(&line, cycles) + page->hot.realtime_offset;
 }
 
-/* A copy of the lines, as any reader makes it. */
-static void fastclk_identity_copy(const struct fastclk_page *page,
-				  struct fastclk_identity_lines *copy)
+static u64 fastclk_identity_raw(const struct fastclk_page *page, u64 cycles)
 {
-	do {
-		/* Pairs with fastclk_publish_begin() and _end(). */
-		copy->seq = smp_load_acquire(&page->hot.seq);
-		copy->monotonic.mult = page->hot.mult;
-		copy->monotonic.offset_lo = page->hot.offset_lo;
-		copy->monotonic.offset_hi = page->hot.offset_hi;
-		copy->monotonic.shift = page->hot.shift;
-		copy->realtime_offset = page->hot.realtime_offset;
-		copy->raw.mult = page->clocks.raw_mult;
-		copy->raw.offset_lo = page->clocks.raw_offset_lo;
-		copy->raw.offset_hi = page->clocks.raw_offset_hi;
-		copy->raw.shift = page->clocks.raw_shift;
-		/* Pairs with the same: all of the above before the second look. */
-		smp_rmb();
-	} while ((copy->seq & 1) || copy->seq != fastclk_identity_seq(page));
+	const struct fastclk_line line = {
+		page->clocks.raw_mult, page->clocks.raw_offset_lo, page->clocks.raw_offset_hi,
+		page->clocks.raw_shift,
+	};
+
+	return fastclk_line_ns(&line, cycles);
 }
 
-static bool fastclk_identity_holds(const struct fastclk_identity_lines *lines,
+static bool fastclk_identity_holds(const struct fastclk_page *page,
 				   const struct system_time_snapshot *snapshot)
 {
-	u64 real = fastclk_line_ns(&lines->monotonic, snapshot->cycles) + lines->realtime_offset;
-	u64 raw = fastclk_line_ns(&lines->raw, snapshot->cycles);
-
-	return real == ktime_to_ns(snapshot->real) && raw == ktime_to_ns(snapshot->raw);
+	return fastclk_identity_real(page, snapshot->cycles) == ktime_to_ns(snapshot->real) &&
+	       fastclk_identity_raw(page, snapshot->cycles) == ktime_to_ns(snapshot->raw);
 }
 
 /* Does the line that is published next give the snapshot's times? */
-static bool fastclk_identity_holds_next(const struct fastclk_page *page, u32 seq,
-					const struct system_time_snapshot *snapshot)
+static bool fastclk_identity_holds_next(u32 seq, const struct system_time_snapshot *snapshot)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FASTCLK_IDENTITY_WAIT_MS);
-	struct fastclk_identity_lines lines;
+	struct fastclk_page page;
 
-	do {
-		fastclk_identity_copy(page, &lines);
-		cpu_relax();
-	} while (lines.seq == seq && time_before(jiffies, deadline));
+	do
+		fastclk_page_read(&page);
+	while (page.hot.seq == seq && time_before(jiffies, deadline));
 
-	return lines.seq != seq && fastclk_identity_holds(&lines, snapshot);
+	return page.hot.seq != seq && fastclk_identity_holds(&page, snapshot);
 }
 
-static void fastclk_identity_report(const struct fastclk_identity_lines *lines,
+static void fastclk_identity_report(const struct fastclk_page *page,
 				    const struct system_time_snapshot *snapshot)
 {
-	pr_err("seq %u cycles %llu: real %lld, page %lld; raw %lld, page %llu\n", lines->seq,
+	pr_err("seq %u cycles %llu: real %lld, page %llu; raw %lld, page %llu\n", page->hot.seq,
 	       snapshot->cycles, ktime_to_ns(snapshot->real),
-	       (s64)fastclk_line_ns(&lines->monotonic, snapshot->cycles) + lines->realtime_offset,
-	       ktime_to_ns(snapshot->raw), fastclk_line_ns(&lines->raw, snapshot->cycles));
+	       fastclk_identity_real(page, snapshot->cycles), ktime_to_ns(snapshot->raw),
+	       fastclk_identity_raw(page, snapshot->cycles));
 }
 
-static void fastclk_identity_compare(const struct fastclk_page *page, unsigned int count)
+static void fastclk_identity_compare(const struct fastclk_page *memory, unsigned int count)
 {
-	struct fastclk_identity_lines lines;
 	struct system_time_snapshot snapshot;
+	struct fastclk_page page;
 
 	for (; count; count--) {
-		fastclk_identity_copy(page, &lines);
+		fastclk_page_read(&page);
 		ktime_get_snapshot(&snapshot);
-		if (fastclk_identity_seq(page) != lines.seq)
+		if (READ_ONCE(memory->hot.seq) != page.hot.seq)
 			continue;
-		if (fastclk_identity_holds(&lines, &snapshot))
+		if (fastclk_identity_holds(&page, &snapshot))
 			atomic64_inc(&fastclk_identity_equal);
-		else if (fastclk_identity_holds_next(page, lines.seq, &snapshot))
+		else if (fastclk_identity_holds_next(page.hot.seq, &snapshot))
 			atomic64_inc(&fastclk_identity_next);
 		else if (atomic64_inc_return(&fastclk_identity_different) == 1)
-			fastclk_identity_report(&lines, &snapshot);
+			fastclk_identity_report(&page, &snapshot);
 	}
 }
 
 static ssize_t identity_write(struct file *file, const char __user *buffer, size_t count,
 			      loff_t *position)
 {
-	const struct fastclk_page *page = page_address(fastclk_page_page());
+	const struct fastclk_page *memory = page_address(fastclk_page_page());
 	unsigned long deadline;
 	unsigned int ms;
 	int ret;
@@ -139,7 +120,7 @@ static ssize_t identity_write(struct file *file, const char __user *buffer, size
 
 	deadline = jiffies + msecs_to_jiffies(ms);
 	while (time_before(jiffies, deadline)) {
-		fastclk_identity_compare(page, 1000);
+		fastclk_identity_compare(memory, 1000);
 		if (signal_pending(current))
 			return -EINTR;
 		cond_resched();
