@@ -149,13 +149,15 @@ static void fastclk_sync_log(void)
 		skew);
 }
 
-/* Go on in the background as long as pairs are missing for a verdict. */
+/*
+ * Go on in the background as long as pairs are missing for a verdict, or for telling who is
+ * wrong: that two CPUs disagree is known from one pair, but not which of them.
+ */
 static void fastclk_sync_plan(void)
 {
 	if (READ_ONCE(fastclk_sync_stopping))
 		return;
-	if (!fastclk_result || !fastclk_result->left ||
-	    fastclk_result->judgement.verdict != FASTCLK_VERDICT_UNKNOWN) {
+	if (!fastclk_result || !fastclk_result->left || fastclk_result->groups == 1) {
 		fastclk_sync_retry_s = FASTCLK_RETRY_MIN_S;
 		return;
 	}

@@ -319,6 +319,9 @@ static inline void settle(void)
 static inline int begin_settled(void **state)
 {
 	begin_test(state);
+	if (module_is_loaded())
+		unload_when_free();
+	assert_int_equal(load_module(""), 0);
 	settle();
 	return 0;
 }

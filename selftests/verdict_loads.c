@@ -118,6 +118,14 @@ static uint32_t read_verdict(void)
 	return page.verdict.verdict;
 }
 
+static bool is_complete(void)
+{
+	struct fastclk_page page;
+
+	read_page(&page);
+	return page.verdict.pairs == page.verdict.pairs_total;
+}
+
 /* Return: whether the CPUs were measured. */
 static bool recheck(void)
 {
@@ -216,11 +224,17 @@ static double load_and_count(const char *module, const char *parameters, uint32_
 
 	unload();
 	ms = load(module, parameters);
-	while ((found = read_verdict()) == FASTCLK_VERDICT_UNKNOWN && rechecks < MOST_RECHECKS) {
+	for (;;) {
+		found = read_verdict();
+		read_bad_cpus(text, sizeof(text));
+		/* Before all CPUs were compared, it may not be known who of two is wrong. */
+		if (found != FASTCLK_VERDICT_UNKNOWN && (!strcmp(text, bad) || is_complete()))
+			break;
+		if (rechecks == MOST_RECHECKS)
+			break;
 		recheck();
 		rechecks++;
 	}
-	read_bad_cpus(text, sizeof(text));
 	if (found == FASTCLK_VERDICT_UNKNOWN)
 		count->unknown++;
 	else if (found != expected)
