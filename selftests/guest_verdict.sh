@@ -11,7 +11,7 @@
 if [[ -n ${SOAK:-} ]]; then
 	many=1000 some=100 long='' short=''
 else
-	many=100 some=10 long=60 short=8
+	many=100 some=5 long=60 short=4
 fi
 
 in_guest 'with four CPUs' "

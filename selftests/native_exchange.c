@@ -3,8 +3,8 @@
  * The exchange of core/exchange.h between two real CPUs of this machine, with their real
  * counters. Protects:
  *
- * - counters that agree never warp, and the truth (0) is in the interval every time, on an
- *   idle machine and beside three busy programs that fight for the two CPUs;
+ * - counters that agree never warp, and the truth is in the interval every time, on an idle
+ *   machine and beside three busy programs that fight for the two CPUs;
  * - both sides get their results;
  * - the control: a skew that is put in, larger than the width measured without it, is found
  *   every time, in both directions.
@@ -13,8 +13,8 @@
  * descheduled in the middle of exchanges: nothing that happens then may falsify a result.
  * Only what they have not got done after some time is left to FIFO threads.
  *
- * A failure need not be the engine's: on virtual machines, counters were seen to disagree
- * by tens of cycles, and differently from minute to minute, as their vCPUs moved.
+ * The truth is 0 where one clock drives both counters. In a virtual machine it need not be:
+ * see TRUTH_NS.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -53,6 +53,14 @@
 #define ORDINARY_S	5
 #define LONGEST_S	120
 
+/*
+ * In a virtual machine, how far the counters may really be apart: its hypervisor sets each
+ * of them by itself. On one whose counters stepped by 24 cycles (10 ns), CPU 1 was ahead by
+ * something from 5 to 28 cycles, which all of a million runs agreed on; the fastest
+ * hand-over in ten thousand runs, one step, was fast enough to see 5 of them.
+ */
+#define TRUTH_NS	25
+
 /* How many results to show that are wrong. */
 #define SHOWN		5
 
@@ -71,7 +79,9 @@ struct side {
  * @width_cycles: of each interval, sorted
  * @received: how many values, by both sides of all
  * @warps: how many excluded that the counters agree
- * @outside: how many excluded the truth
+ * @odd: how many excluded the skew that was put in, or its absence
+ * @outside: how many also did with truth_max to either side
+ * @least, @most: what the skew that was not put in can be, by all of them
  * @uneven: how many gave one side more than one value more than the other
  * @starved: how many more were made, but are no measurement
  * @wide: and how many were as wide as the skew, so that it could hide in them
@@ -80,7 +90,10 @@ struct series {
 	u64 width_cycles[RUNS];
 	u64 received;
 	unsigned int warps;
+	unsigned int odd;
 	unsigned int outside;
+	s64 least;
+	s64 most;
 	unsigned int uneven;
 	unsigned int starved;
 	unsigned int wide;
@@ -93,6 +106,7 @@ static pthread_t partner;
 static int policy;
 static bool quit;
 static u64 khz;
+static s64 truth_max;		/* in cycles; 0 unless in a virtual machine */
 
 static double seconds(void)
 {
@@ -140,6 +154,19 @@ static void set_policy(int new_policy)
 	policy = new_policy;
 	pthread_setschedparam(pthread_self(), policy | SCHED_RESET_ON_FORK, &priority);
 	pthread_setschedparam(partner, policy | SCHED_RESET_ON_FORK, &priority);
+}
+
+static bool in_virtual_machine(void)
+{
+	FILE *file = fopen("/proc/cpuinfo", "r");
+	char text[4096];
+	bool found = false;
+
+	while (file && !found && fgets(text, sizeof(text), file))
+		found = strstr(text, " hypervisor ");
+	if (file)
+		fclose(file);
+	return found;
 }
 
 static void pin(int cpu)
@@ -208,13 +235,18 @@ static bool add_run(struct series *series, unsigned int n, s64 skew_cycles)
 		series->starved++;
 		return false;
 	}
-	if (skew_cycles && hi - lo >= llabs(skew_cycles)) {
+	if (skew_cycles && hi - lo >= llabs(skew_cycles) - truth_max) {
 		series->wide++;
 		return false;
 	}
-	if ((lo > skew_cycles || hi < skew_cycles) && series->outside++ < SHOWN)
+	if ((lo > skew_cycles || hi < skew_cycles) && series->odd++ < SHOWN)
 		printf("# run %u: skew of %lld is not in %lld to %lld, received %u and %u\n", n,
 		       skew_cycles, lo, hi, a->received, b->received);
+	series->outside += lo - truth_max > skew_cycles || hi + truth_max < skew_cycles;
+	if (lo - skew_cycles > series->least)
+		series->least = lo - skew_cycles;
+	if (hi - skew_cycles < series->most)
+		series->most = hi - skew_cycles;
 	series->warps += lo > 0 || hi < 0;
 	series->received += a->received + b->received;
 	series->width_cycles[n] = hi - lo;
@@ -238,10 +270,17 @@ static void watch_time(double begin, unsigned int n)
 	}
 }
 
-static void check_series(const struct series *series, unsigned int warps)
+static void report_truth(const struct series *series)
 {
-	assert_int_equal(series->warps, warps);
+	printf("# by all of them, CPU %d is ahead of CPU %d by %lld to %lld cycles\n",
+	       sides[1].cpu, sides[0].cpu, series->least, series->most);
+}
+
+static void check_series(const struct series *series)
+{
 	assert_int_equal(series->outside, 0);
+	/* One truth is in all intervals. */
+	assert_true(series->least <= series->most);
 	assert_int_equal(series->uneven, 0);
 }
 
@@ -249,7 +288,7 @@ static void check_series(const struct series *series, unsigned int warps)
 static void counters_agree(void **state)
 {
 	double begin = seconds();
-	struct series series = { 0 };
+	struct series series = { .least = S64_MIN, .most = S64_MAX };
 	unsigned int n = 0;
 
 	(void)state;
@@ -264,7 +303,10 @@ static void counters_agree(void **state)
 	printf("# width %llu to %llu, median %llu cycles; %llu exchanges a run; "
 	       "%u starved and repeated\n", series.width_cycles[0], series.width_cycles[RUNS - 1],
 	       series.width_cycles[RUNS / 2], series.received / (2 * RUNS), series.starved);
-	check_series(&series, 0);
+	report_truth(&series);
+	check_series(&series);
+	if (!truth_max)
+		assert_int_equal(series.warps, 0);
 }
 
 /*
@@ -281,14 +323,14 @@ static void skew_is_found(void **state)
 
 	(void)state;
 	set_policy(SCHED_OTHER);
-	memset(&without, 0, sizeof(without));
-	memset(&with, 0, sizeof(with));
+	without = (struct series) { .least = S64_MIN, .most = S64_MAX };
+	with = without;
 	while (n < RUNS) {
 		watch_time(begin, n);
 		run(0);
 		if (!add_run(&without, n, 0))
 			continue;
-		skew_cycles = without.width_cycles[n] + 1;
+		skew_cycles = without.width_cycles[n] + 1 + truth_max;
 		if (n & 1)
 			skew_cycles = -skew_cycles;
 		run(skew_cycles);
@@ -296,11 +338,13 @@ static void skew_is_found(void **state)
 	}
 
 	qsort(without.width_cycles, RUNS, sizeof(u64), by_size);
-	printf("# skew of %llu to %llu, median %llu cycles, found %u times of %u; "
-	       "%u wider runs repeated\n", without.width_cycles[0] + 1,
-	       without.width_cycles[RUNS - 1] + 1, without.width_cycles[RUNS / 2] + 1, with.warps,
-	       RUNS, with.wide);
-	check_series(&with, RUNS);
+	printf("# skew of %lld more than widths of %llu to %llu, median %llu cycles, "
+	       "found %u times of %u; %u wider runs repeated\n", 1 + truth_max,
+	       without.width_cycles[0], without.width_cycles[RUNS - 1],
+	       without.width_cycles[RUNS / 2], with.warps, RUNS, with.wide);
+	report_truth(&with);
+	check_series(&with);
+	assert_int_equal(with.warps, RUNS);
 }
 
 static pid_t programs[BUSY_PROGRAMS];
@@ -364,6 +408,8 @@ static int start_partner(void **state)
 {
 	(void)state;
 	khz = measure_khz();
+	if (in_virtual_machine())
+		truth_max = khz * TRUTH_NS / 1000000;
 	printf("# CPUs %d and %d, counter of %llu kHz\n", sides[0].cpu, sides[1].cpu, khz);
 	pthread_barrier_init(&barrier, NULL, 2);
 	pin(sides[1].cpu);		/* the thread inherits it */
