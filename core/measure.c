@@ -49,10 +49,10 @@
 #define FASTCLK_ROUND_TRIP_MAX_US	2
 
 /*
- * A meeting ends after this many times the patience, 32 ms to 0.5 s, so that it is bounded
- * although each of its 2,000 hand-overs may take that long.
+ * A meeting ends after this many times the patience, 32 ms to 0.5 s, and with the budget, so
+ * that it is bounded although each of its 2,000 hand-overs may take that long.
  */
-#define FASTCLK_LIMIT			32
+#define FASTCLK_LIMIT			32U
 
 /*
  * Single pairs starve when of so many less than a quarter could be measured: with busy
@@ -291,7 +291,8 @@ static bool fastclk_batch(struct fastclk_coordinator *c, u32 *next, u32 *kept)
 		.exchanges = FASTCLK_EXCHANGES,
 		.start_cycles = (u64)fastclk_counter_khz() * 2 * c->patience_ms,
 		.patience_cycles = (u64)fastclk_counter_khz() * c->patience_ms,
-		.limit_cycles = (u64)fastclk_counter_khz() * FASTCLK_LIMIT * c->patience_ms,
+		.limit_cycles = (u64)fastclk_counter_khz() *
+				min(FASTCLK_LIMIT * c->patience_ms, fastclk_ms_left(c)),
 	};
 	struct fastclk_measurement *m = c->m;
 	struct fastclk_crew *crew = c->crew;
@@ -451,8 +452,10 @@ void fastclk_conclude(struct fastclk_measurement *m)
 	if (drifts)
 		memcpy(m->bounds.bound_cycles, m->measured.bound_cycles, size);
 	fastclk_judge(&m->bounds, m->conflicts, &m->judgement);
-	if (drifts)
+	if (drifts) {
 		m->judgement.verdict = FASTCLK_VERDICT_UNSYNCED;
+		m->judgement.max_skew_cycles = U64_MAX;	/* nothing bounds it */
+	}
 
 	for (i = 0; i < m->n; i++)
 		if (fastclk_is_bad(m->conflicts, i))
