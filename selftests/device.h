@@ -290,9 +290,11 @@ static inline void unload_when_free(void)
 {
 	int ret;
 
-	while ((ret = unload_module()))
+	while ((ret = unload_module())) {
 		if (ret != -EWOULDBLOCK)
 			fail_msg("the module does not unload: %s", strerror(-ret));
+		pause_ms(1);
+	}
 }
 
 /* Until the verdict is final, and nothing goes on in the background. */

@@ -8,7 +8,6 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <limits.h>
 #include <sys/resource.h>
 
 #define MANY	1000
@@ -284,6 +283,7 @@ static int use_the_device(int says, void *argument)
 		if (fd < 0) {
 			if (errno != ENOENT && errno != ENODEV && errno != ENXIO)
 				return 1;
+			pause_ms(1);
 			continue;
 		}
 		mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
@@ -309,13 +309,49 @@ struct memory {
 	long objects[64];
 	char caches[64][32];
 	unsigned int count;
-	long free_pages;
+	long pages;
 };
 
 /* Those of the kernel; others, named kmalloc-cg-..., are charged to processes. */
 static bool is_general(const char *name)
 {
 	return !strncmp(name, "kmalloc-", 8) && strncmp(name, "kmalloc-cg", 10);
+}
+
+/*
+ * Pages in use that none of the kernel's counters is about, less a constant: what
+ * alloc_page() gave to a module is among them.
+ */
+static long count_lost_pages(void)
+{
+	static const char * const counters[] = {
+		"nr_free_pages", "nr_file_pages", "nr_anon_pages", "nr_slab_reclaimable",
+		"nr_slab_unreclaimable", "nr_page_table_pages", "nr_kernel_stack",
+	};
+	long value, lost = 0;
+	char line[512], name[64];
+	unsigned int i;
+	FILE *file;
+
+	write_text("/proc/sys/vm/stat_refresh", "1");
+	file = fopen("/proc/vmstat", "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%63s %ld", name, &value) != 2)
+			continue;
+		for (i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+			if (!strcmp(name, counters[i]))
+				lost -= strcmp(name, "nr_kernel_stack") ? value : value / 4;
+	}
+	fclose(file);
+	/* Free pages that a CPU keeps to itself. */
+	file = fopen("/proc/zoneinfo", "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, " count: %ld", &value) == 1)
+			lost -= value;
+	fclose(file);
+	return lost;
 }
 
 static void measure_memory(struct memory *m)
@@ -348,13 +384,7 @@ static void measure_memory(struct memory *m)
 	}
 	fclose(file);
 
-	m->free_pages = 0;
-	file = fopen("/proc/vmstat", "re");
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "nr_free_pages %ld", &m->free_pages) == 1)
-			break;
-	fclose(file);
+	m->pages = count_lost_pages();
 }
 
 static unsigned int reload(unsigned int rounds)
@@ -415,40 +445,46 @@ static void loads_50_times_under_fire(void **state)
 	assert_quiet_log(log);
 }
 
+static int compare(const void *a, const void *b)
+{
+	long x = *(const long *)a, y = *(const long *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+#define SERIES	3
+
 /*
- * A leak shows in each of three series, others' allocations hardly do: the smallest growth
+ * A leak shows in each series of loads, and the caching of others only in some: the median
  * counts.
  */
 static void leaks_nothing(void **state)
 {
+	long growth[65][SERIES];
 	struct memory before, after;
-	long least[65], growth;
 	unsigned int series, i;
 
 	(void)state;
 	reload(10);
 	measure_memory(&before);
-	for (i = 0; i < 65; i++)
-		least[i] = LONG_MAX;
-	for (series = 0; series < 3; series++) {
+	for (series = 0; series < SERIES; series++) {
 		reload(ROUNDS);
 		measure_memory(&after);
 		assert_int_equal(before.count, after.count);
-		for (i = 0; i < after.count; i++) {
-			growth = after.objects[i] - before.objects[i];
-			least[i] = growth < least[i] ? growth : least[i];
-		}
-		growth = before.free_pages - after.free_pages;
-		least[64] = growth < least[64] ? growth : least[64];
+		for (i = 0; i < after.count; i++)
+			growth[i][series] = after.objects[i] - before.objects[i];
+		growth[64][series] = after.pages - before.pages;
+		print_message("# %ld pages\n", growth[64][series]);
 		before = after;
 	}
-	for (i = 0; i < after.count; i++)
-		if (least[i] > ROUNDS / 2)
-			fail_msg("%d loads left %ld objects of %s", ROUNDS, least[i],
-				 after.caches[i]);
-	if (least[64] > ROUNDS / 2)
-		fail_msg("%d loads took %ld pages", ROUNDS, least[64]);
-	print_message("# %ld pages\n", least[64]);
+	for (i = 0; i < 65; i++) {
+		if (i >= after.count && i < 64)
+			continue;
+		qsort(growth[i], SERIES, sizeof(long), compare);
+		if (growth[i][SERIES / 2] > ROUNDS / 2)
+			fail_msg("%d loads leave %ld %s", ROUNDS, growth[i][SERIES / 2],
+				 i < 64 ? after.caches[i] : "pages");
+	}
 }
 
 int main(void)
