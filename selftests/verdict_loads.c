@@ -353,6 +353,11 @@ static double overhead_ms(const char *module)
 
 #define SLACK_MS	1000
 
+static double longest_ms(double overhead)
+{
+	return budget_ms() + 3 * overhead + SLACK_MS;
+}
+
 static void test_scale(const char *module, unsigned int n)
 {
 	struct fastclk_page page;
@@ -372,15 +377,18 @@ static void test_scale(const char *module, unsigned int n)
 			unload();
 			ms = load(module, "");
 			read_page(&page);
-			after = overhead_ms(module);
-			overhead = after > overhead ? after : overhead;
+			/* The host may have become busier meanwhile. */
+			if (ms > longest_ms(overhead)) {
+				after = overhead_ms(module);
+				overhead = after > overhead ? after : overhead;
+			}
 			printf("# %u CPUs, %s: %.0f ms, %.0f ms with a budget of 10; verdict %u, "
 			       "%u pairs of %u, skew %" PRId64 " cycles\n", cpus,
 			       loaded ? "busy" : "idle", ms, overhead, page.verdict.verdict,
 			       page.verdict.pairs, page.verdict.pairs_total,
 			       (int64_t)page.verdict.max_skew_cycles);
 			fflush(stdout);
-			in_time &= ms <= budget_ms() + 3 * overhead + SLACK_MS;
+			in_time &= ms <= longest_ms(overhead);
 			/* Not measured in full: then bounded through others, or not known. */
 			judged &= page.verdict.verdict == FASTCLK_VERDICT_UNKNOWN ||
 				  (page.verdict.verdict == FASTCLK_VERDICT_SYNCED &&
