@@ -16,6 +16,7 @@
 
 #define FASTCLK_BUDGET_MIN_MS	10
 #define FASTCLK_BUDGET_MAX_MS	60000
+#define FASTCLK_SAMPLE_MAX_MS	10000
 
 static char *cpus = "";
 module_param(cpus, charp, 0444);
@@ -29,8 +30,21 @@ static bool idle_injection = true;
 module_param(idle_injection, bool, 0444);
 MODULE_PARM_DESC(idle_injection, "In a virtual machine in which pairs of CPUs starve: idle all CPUs for up to 100 ms at a time while pairs are measured (default Y)");
 
+static bool assume_invariant;
+module_param(assume_invariant, bool, 0444);
+MODULE_PARM_DESC(assume_invariant, "The counter's rate is constant although the processor does not say so (default N)");
+
+static unsigned int sample_ms;
+module_param(sample_ms, uint, 0444);
+MODULE_PARM_DESC(sample_ms, "How often the kernel's clock is sampled where the counter is not its clocksource, 1 to 10000 ms (default 0: 100, or 10 while CPUs are busy if the counter's rate is variable)");
+
 static int __init fastclk_check_parameters(void)
 {
+	if (sample_ms > FASTCLK_SAMPLE_MAX_MS) {
+		pr_err("sample_ms=%u is not from 1 to %u, nor 0 for the default\n", sample_ms,
+		       FASTCLK_SAMPLE_MAX_MS);
+		return -EINVAL;
+	}
 	if (budget_ms && (budget_ms < FASTCLK_BUDGET_MIN_MS || budget_ms > FASTCLK_BUDGET_MAX_MS)) {
 		pr_err("budget_ms=%u is not from %u to %u, nor 0 for the default\n", budget_ms,
 		       FASTCLK_BUDGET_MIN_MS, FASTCLK_BUDGET_MAX_MS);
@@ -54,12 +68,15 @@ static int __init fastclk_init(void)
 
 	fastclk_fault_init();
 	fastclk_events_init();
-	ret = fastclk_page_init();
+	ret = fastclk_page_init(assume_invariant);
 	if (ret)
 		return ret;
-	ret = fastclk_timekeeper_init();
+	ret = fastclk_sampler_init(sample_ms);
 	if (ret)
 		goto out_page;
+	ret = fastclk_timekeeper_init();
+	if (ret)
+		goto out_sampler;
 	ret = fastclk_sync_init(&parameters);
 	if (ret)
 		goto out_timekeeper;
@@ -73,6 +90,11 @@ out_sync:
 	fastclk_sync_exit();
 out_timekeeper:
 	fastclk_timekeeper_exit();
+out_sampler:
+	/* So that nothing wakes the sampler any more. */
+	fastclk_page_revoke();
+	fastclk_events_stop();
+	fastclk_sampler_exit();
 out_page:
 	fastclk_page_exit();
 	fastclk_events_exit();
@@ -88,6 +110,7 @@ static void __exit fastclk_exit(void)
 	fastclk_chardev_exit();
 	fastclk_sync_exit();
 	fastclk_timekeeper_exit();
+	fastclk_sampler_exit();
 	fastclk_page_exit();
 	fastclk_events_exit();
 }

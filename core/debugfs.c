@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /sys/kernel/debug/fastclk/pairs: what was measured of every pair of CPUs. Only for
- * root, since it tells how CPUs are placed.
+ * /sys/kernel/debug/fastclk/pairs: what was measured of every pair of CPUs; fit: how the
+ * counter fits to the kernel's clock. Only for root, since it tells how CPUs are placed.
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
@@ -17,6 +17,12 @@ static int pairs_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(pairs);
 
+static int fit_show(struct seq_file *m, void *unused)
+{
+	return fastclk_sampler_show(m);
+}
+DEFINE_SHOW_ATTRIBUTE(fit);
+
 /**
  * fastclk_debugfs_init - make the files
  *
@@ -26,6 +32,7 @@ void fastclk_debugfs_init(void)
 {
 	fastclk_debugfs = debugfs_create_dir("fastclk", NULL);
 	debugfs_create_file("pairs", 0400, fastclk_debugfs, NULL, &pairs_fops);
+	debugfs_create_file("fit", 0400, fastclk_debugfs, NULL, &fit_fops);
 	fastclk_identity_init(fastclk_debugfs);
 }
 

@@ -37,6 +37,7 @@ static DECLARE_WORK(fastclk_event_work, fastclk_events_tell);
 
 static void fastclk_events_wake(struct irq_work *work)
 {
+	fastclk_sampler_wake();
 	/* The device, and those who wait for it, are there as long as the attributes are. */
 	if (!READ_ONCE(fastclk_event_kobject))
 		return;

@@ -8,7 +8,7 @@
 
 #include <linux/cpumask.h>
 #include <linux/fastclk.h>
-#include <fastclk/line.h>
+#include "discipline.h"
 
 struct attribute_group;
 struct clocksource;
@@ -19,6 +19,8 @@ struct seq_file;
 /* arch/<arch>/counter.c */
 bool fastclk_counter_drives(const struct clocksource *cs);
 u32 fastclk_counter_khz(void);
+bool fastclk_counter_invariant(void);
+bool fastclk_counter_trusted(void);
 bool fastclk_in_guest(void);
 
 /*
@@ -37,13 +39,53 @@ struct fastclk_lines {
 	u32 clock_was_set;
 };
 
+/*
+ * struct fastclk_clocks - the kernel's clocks when another clocksource than the counter
+ *	drives them
+ * @source: names the clocksource; never dereferenced, it may be gone
+ * @granularity_ns: by so much its readings can be apart, rounded up
+ * @monotonic, @raw: its clocks at one instant
+ * Others as on the page.
+ */
+struct fastclk_clocks {
+	const void *source;
+	u32 granularity_ns;
+	struct fastclk_clock_reading monotonic;
+	struct fastclk_clock_reading raw;
+	s64 realtime_offset;
+	s64 boottime_offset;
+	s64 tai_offset;
+	u32 clock_was_set;
+};
+
+/*
+ * struct fastclk_task - what the sampler has to do
+ * @era: names the clocksource, and the time since the last jump; a fit is for one era only
+ * @granularity_ns: of the clock
+ * @khz: nominal rate of the counter
+ * @variable: that may change at any time
+ * @skew_cycles: by so much counters of CPUs differ at most; U64_MAX: it is not known
+ */
+struct fastclk_task {
+	u32 era;
+	u32 granularity_ns;
+	u32 khz;
+	bool variable;
+	u64 skew_cycles;
+};
+
 /* core/page.c: the only writer of the page */
-int fastclk_page_init(void);
+int fastclk_page_init(bool assume_invariant);
 void fastclk_page_exit(void);
 struct page *fastclk_page_page(void);
 void fastclk_page_read(struct fastclk_page *copy);
 void fastclk_page_set_lines(const struct fastclk_lines *lines);
 void fastclk_page_set_no_line(enum fastclk_reason reason);
+void fastclk_page_set_clocks(const struct fastclk_clocks *clocks);
+bool fastclk_page_get_task(struct fastclk_task *task);
+void fastclk_page_set_fit(u32 era, const struct fastclk_fit *fit, u64 interval_ns);
+void fastclk_page_restart(void);
+void fastclk_page_set_suspended(bool suspended);
 void fastclk_page_set_verdict(const struct fastclk_page_verdict *found);
 void fastclk_page_revoke(void);
 
@@ -51,6 +93,12 @@ void fastclk_page_revoke(void);
 int fastclk_timekeeper_init(void);
 void fastclk_timekeeper_exit(void);
 void fastclk_timekeeper_clocksource(char *name, size_t size);
+
+/* core/sampler.c: a fit where another clocksource drives the kernel's clocks */
+int fastclk_sampler_init(unsigned int interval_ms);
+void fastclk_sampler_exit(void);
+void fastclk_sampler_wake(void);
+int fastclk_sampler_show(struct seq_file *m);
 
 /* core/sync.c: the measurement and its result */
 struct fastclk_sync_parameters {

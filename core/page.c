@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The page: where it lives, and the only code that writes it. What may be said to
- * readers follows here from the two things that others report: the lines
- * (core/timekeeper.c) and the verdict (core/sync.c).
+ * readers follows here from the three things that others report: lines or clocks
+ * (core/timekeeper.c), the counter's fit to clocks (core/sampler.c), and the verdict
+ * (core/sync.c).
  *
  * The lock is innermost, raw, and taken with interrupts off: the lines come from within
  * the timekeeper's own write section. Under it nothing may read a kernel clock (that
@@ -25,7 +26,34 @@ static struct fastclk_page *fastclk_page;
 
 /* Protected by the lock: what follows from them is on the page. */
 static enum fastclk_reason fastclk_line_reason;		/* USABLE, or why there is no line */
+static bool fastclk_suspended;
 static bool fastclk_revoked;
+
+/*
+ * Where another clocksource drives the kernel's clocks: what they are, the counter's fit to
+ * them, and the lines that were made of the two. An era ends when the clocksource changes or
+ * a clock jumps, and a fit with it.
+ */
+static bool fastclk_is_fitted;				/* or else in lockstep */
+static u32 fastclk_era;
+static struct fastclk_clocks fastclk_clocks;
+static bool fastclk_has_fit;
+static struct fastclk_fit fastclk_fit;
+static unsigned int fastclk_fit_cpu;
+static u64 fastclk_fit_interval_ns;
+static struct fastclk_fitted fastclk_fitted[2];
+static struct fastclk_fitted *fastclk_fitted_now;	/* NULL: none in this era */
+
+/* A fitted line is used for so long without an update: 1 s, or ten intervals. */
+#define FASTCLK_FIT_VALID_MS		1000
+#define FASTCLK_FIT_VALID_INTERVALS	10
+
+/* Nobody says that the counter's rate is constant. */
+static bool fastclk_page_variable(void)
+{
+	return !(fastclk_page->header.features &
+		 (FASTCLK_FEATURE_INVARIANT | FASTCLK_FEATURE_ASSUMED));
+}
 
 /* Work out status, reason and mode; between begin and end. Return: did they change? */
 static bool fastclk_page_settle(void)
@@ -42,13 +70,21 @@ static bool fastclk_page_settle(void)
 	else
 		reason = v->measurements ? FASTCLK_REASON_INCOMPLETE : FASTCLK_REASON_MEASURING;
 
-	if (fastclk_line_reason != FASTCLK_REASON_USABLE) {
+	if (fastclk_suspended) {
+		reason = FASTCLK_REASON_SUSPENDED;
+	} else if (fastclk_line_reason != FASTCLK_REASON_USABLE) {
 		reason = fastclk_line_reason;
-	} else {
+	} else if (!fastclk_is_fitted) {
 		mode = FASTCLK_MODE_LOCKSTEP;
-		status |= FASTCLK_STATUS_LINE_VALID | FASTCLK_STATUS_LOCKSTEP;
-		/* The kernel's own time depends on it. */
-		status |= FASTCLK_STATUS_CONSTANT_RATE;
+		/* The rate is constant, since the kernel's own time depends on that. */
+		status |= FASTCLK_STATUS_LINE_VALID | FASTCLK_STATUS_LOCKSTEP |
+			  FASTCLK_STATUS_CONSTANT_RATE;
+	} else if (fastclk_page_variable()) {
+		mode = FASTCLK_MODE_VARIABLE;
+		status |= FASTCLK_STATUS_LINE_VALID;
+	} else {
+		mode = FASTCLK_MODE_DISCIPLINED;
+		status |= FASTCLK_STATUS_LINE_VALID | FASTCLK_STATUS_CONSTANT_RATE;
 	}
 	if (v->verdict == FASTCLK_VERDICT_SYNCED)
 		status |= FASTCLK_STATUS_COMPARABLE;
@@ -67,8 +103,65 @@ static bool fastclk_page_settle(void)
 	return true;
 }
 
+/* By how much counters of CPUs may differ, if they were compared. */
+static u64 fastclk_page_skew_ns(void)
+{
+	const struct fastclk_page_verdict *v = &fastclk_page->verdict;
+	u32 khz = fastclk_counter_khz();
+
+	if (v->verdict != FASTCLK_VERDICT_SYNCED || v->max_skew_cycles > U32_MAX || !khz)
+		return 0;
+	return v->max_skew_cycles * 1000000 / khz + 1;
+}
+
+/*
+ * Between begin and end: from here on, other lines, which begin where the present ones are.
+ * The counter is read after seq is odd for everybody, so no reader that uses the old lines
+ * has a counter value behind the joint.
+ */
+static void fastclk_page_join(void)
+{
+	struct fastclk_fitted *next = fastclk_fitted_now == &fastclk_fitted[0] ?
+				      &fastclk_fitted[1] : &fastclk_fitted[0];
+	struct fastclk_page *page = fastclk_page;
+	u32 khz = fastclk_counter_khz();
+	u64 joint;
+
+	smp_mb();
+	joint = fastclk_counter_ordered();
+	fastclk_fit_lines(&fastclk_fit, &fastclk_clocks.monotonic, &fastclk_clocks.raw, joint,
+			  fastclk_fitted_now, fastclk_fit_interval_ns, next);
+	fastclk_fitted_now = next;
+
+	fastclk_publish_line(page, &next->monotonic);
+	fastclk_publish_raw_line(page, &next->raw);
+	page->hot.realtime_offset = fastclk_clocks.realtime_offset;
+	page->clocks.boottime_offset = fastclk_clocks.boottime_offset;
+	page->clocks.tai_offset = fastclk_clocks.tai_offset;
+	page->clocks.clock_was_set = fastclk_clocks.clock_was_set;
+	page->clocks.frequency_hz = (u64)khz * 1000;
+	page->clocks.updates++;
+	/* 1 ms back, as in core/timekeeper.c. */
+	page->hot.valid_from = joint - khz;
+	page->hot.valid_for = khz * max_t(u64, FASTCLK_FIT_VALID_MS, fastclk_fit_interval_ns /
+					  (NSEC_PER_MSEC / FASTCLK_FIT_VALID_INTERVALS));
+	page->verdict.error_cycles = joint;
+	/* The samples were taken on one CPU, readers are on any. */
+	page->verdict.error_ns = next->error_ns + fastclk_page_skew_ns();
+	page->verdict.error_growth_ppb = next->growth_ppb;
+}
+
+/* Between begin and end: what was fitted is no longer true. */
+static void fastclk_page_forget(enum fastclk_reason reason)
+{
+	fastclk_era++;
+	fastclk_has_fit = false;
+	fastclk_fitted_now = NULL;
+	fastclk_line_reason = reason;
+}
+
 /**
- * fastclk_page_set_lines - a timekeeping update
+ * fastclk_page_set_lines - a timekeeping update in lockstep
  * @lines: the new lines
  *
  * Interrupts may be on or off, the timekeeper's lock may be held.
@@ -91,6 +184,12 @@ void fastclk_page_set_lines(const struct fastclk_lines *lines)
 	page->clocks.frequency_hz = lines->frequency_hz;
 	page->clocks.clock_was_set = lines->clock_was_set;
 	page->clocks.updates++;
+	page->verdict.error_cycles = 0;
+	page->verdict.error_ns = 0;
+	page->verdict.error_growth_ppb = 0;
+	if (fastclk_is_fitted)
+		fastclk_page_forget(FASTCLK_REASON_USABLE);
+	fastclk_is_fitted = false;
 	fastclk_line_reason = FASTCLK_REASON_USABLE;
 	changed = fastclk_page_settle();
 	fastclk_publish_end(page);
@@ -113,7 +212,8 @@ void fastclk_page_set_no_line(enum fastclk_reason reason)
 
 	raw_spin_lock_irqsave(&fastclk_page_lock, flags);
 	fastclk_publish_begin(fastclk_page);
-	fastclk_line_reason = reason;
+	fastclk_page_forget(reason);
+	fastclk_is_fitted = false;
 	changed = fastclk_page_settle();
 	fastclk_publish_end(fastclk_page);
 	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
@@ -122,9 +222,158 @@ void fastclk_page_set_no_line(enum fastclk_reason reason)
 		fastclk_events_raise();
 }
 
+static bool fastclk_page_same_clocks(const struct fastclk_clocks *x, const struct fastclk_clocks *y)
+{
+	return x->monotonic.mult == y->monotonic.mult && x->raw.mult == y->raw.mult &&
+	       x->realtime_offset == y->realtime_offset &&
+	       x->boottime_offset == y->boottime_offset && x->tai_offset == y->tai_offset &&
+	       x->clock_was_set == y->clock_was_set;
+}
+
+/**
+ * fastclk_page_set_clocks - a timekeeping update, with another clocksource than the counter
+ * @clocks: the clocks
+ *
+ * The counter's fit to CLOCK_MONOTONIC_RAW remains what it was, but the other clocks may
+ * have changed against that. Context as fastclk_page_set_lines().
+ */
+void fastclk_page_set_clocks(const struct fastclk_clocks *clocks)
+{
+	bool other, join, changed = false;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&fastclk_page_lock, flags);
+	other = !fastclk_is_fitted || fastclk_clocks.source != clocks->source;
+	/* A joint needs a counter that agrees with the one that samples are taken with. */
+	join = fastclk_has_fit && !other && !fastclk_page_same_clocks(&fastclk_clocks, clocks) &&
+	       (fastclk_page->verdict.verdict == FASTCLK_VERDICT_SYNCED ||
+		smp_processor_id() == fastclk_fit_cpu);
+	fastclk_clocks = *clocks;
+	if (other || join) {
+		fastclk_publish_begin(fastclk_page);
+		if (join) {
+			fastclk_page_join();
+		} else {
+			fastclk_is_fitted = true;
+			fastclk_page_forget(FASTCLK_REASON_SAMPLING);
+		}
+		changed = fastclk_page_settle();
+		fastclk_publish_end(fastclk_page);
+	}
+	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
+
+	if (changed)
+		fastclk_events_raise();
+}
+
+/**
+ * fastclk_page_get_task - is the counter to be fitted to the kernel's clocks?
+ * @task: result, if it is
+ *
+ * Any context.
+ */
+bool fastclk_page_get_task(struct fastclk_task *task)
+{
+	const struct fastclk_page_verdict *v = &fastclk_page->verdict;
+	unsigned long flags;
+	bool wanted;
+
+	raw_spin_lock_irqsave(&fastclk_page_lock, flags);
+	wanted = fastclk_is_fitted && !fastclk_suspended && !fastclk_revoked;
+	*task = (struct fastclk_task) {
+		.era = fastclk_era,
+		.granularity_ns = fastclk_clocks.granularity_ns,
+		.khz = fastclk_counter_khz(),
+		.variable = fastclk_page_variable(),
+		.skew_cycles = v->verdict == FASTCLK_VERDICT_SYNCED ? v->max_skew_cycles : U64_MAX,
+	};
+	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
+	return wanted;
+}
+
+/**
+ * fastclk_page_set_fit - the counter was fitted to the kernel's clocks
+ * @era: of the task; nothing happens if there is another one by now
+ * @fit: the fit, or NULL if it was lost: the era ends
+ * @interval_ns: until when there will be another one, not 0
+ *
+ * Preemption off, or on a thread that is bound to the CPU whose counter was used.
+ */
+void fastclk_page_set_fit(u32 era, const struct fastclk_fit *fit, u64 interval_ns)
+{
+	unsigned long flags;
+	bool changed = false;
+
+	raw_spin_lock_irqsave(&fastclk_page_lock, flags);
+	if (era == fastclk_era && fastclk_is_fitted) {
+		fastclk_publish_begin(fastclk_page);
+		if (fit) {
+			fastclk_fit = *fit;
+			fastclk_fit_cpu = smp_processor_id();
+			fastclk_fit_interval_ns = interval_ns;
+			fastclk_has_fit = true;
+			fastclk_line_reason = FASTCLK_REASON_USABLE;
+			fastclk_page_join();
+		} else {
+			fastclk_page_forget(FASTCLK_REASON_SAMPLING);
+		}
+		changed = fastclk_page_settle();
+		fastclk_publish_end(fastclk_page);
+	}
+	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
+
+	if (changed)
+		fastclk_events_raise();
+}
+
+/**
+ * fastclk_page_restart - stamps from before and from now on must not be compared
+ *
+ * A clock has jumped. What was fitted is fitted anew. Any context.
+ */
+void fastclk_page_restart(void)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&fastclk_page_lock, flags);
+	fastclk_publish_begin(fastclk_page);
+	if (fastclk_is_fitted)
+		fastclk_page_forget(FASTCLK_REASON_SAMPLING);
+	fastclk_publish_generation(fastclk_page);
+	fastclk_page_settle();
+	fastclk_publish_end(fastclk_page);
+	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
+
+	fastclk_events_raise();
+}
+
+/**
+ * fastclk_page_set_suspended - the machine is going to sleep, or has woken up
+ * @suspended: which of the two
+ *
+ * The kernel's clocks stand still while the machine sleeps, and the counter may go on,
+ * stop, or begin anew. Any context.
+ */
+void fastclk_page_set_suspended(bool suspended)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&fastclk_page_lock, flags);
+	fastclk_publish_begin(fastclk_page);
+	fastclk_suspended = suspended;
+	if (fastclk_is_fitted)
+		fastclk_page_forget(FASTCLK_REASON_SAMPLING);
+	fastclk_publish_generation(fastclk_page);
+	fastclk_page_settle();
+	fastclk_publish_end(fastclk_page);
+	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
+
+	fastclk_events_raise();
+}
+
 /**
  * fastclk_page_set_verdict - a measurement is over
- * @found: what it found; reason, mode and measurements are not looked at
+ * @found: what it found; reason, mode, measurements and errors are not looked at
  *
  * Any context.
  */
@@ -141,7 +390,13 @@ void fastclk_page_set_verdict(const struct fastclk_page_verdict *found)
 	now.reason = v->reason;
 	now.mode = v->mode;
 	now.measurements = v->measurements + 1;
+	now.error_cycles = v->error_cycles;
+	now.error_ns = v->error_ns;
+	now.error_growth_ppb = v->error_growth_ppb;
 	*v = now;
+	/* Other skews, other bounds. */
+	if (fastclk_has_fit)
+		fastclk_page_join();
 	changed |= fastclk_page_settle();
 	fastclk_publish_end(fastclk_page);
 	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
@@ -203,10 +458,11 @@ struct page *fastclk_page_page(void)
 
 /**
  * fastclk_page_init - make the page
+ * @assume_invariant: the administrator says that the counter's rate is constant
  *
  * Zeroed to its end, since all of it can be mapped. May sleep. Return: 0 or -ENOMEM.
  */
-int fastclk_page_init(void)
+int fastclk_page_init(bool assume_invariant)
 {
 	BUILD_BUG_ON(sizeof(struct fastclk_page_header) != 64);
 	BUILD_BUG_ON(sizeof(struct fastclk_page_hot) != 64);
@@ -232,6 +488,10 @@ int fastclk_page_init(void)
 	fastclk_page->verdict.max_skew_cycles = ~0ULL;
 	/* Readers may have kept stamps from when the module was loaded before. */
 	fastclk_page->hot.generation = get_random_u32() | 1;
+	if (fastclk_counter_invariant())
+		fastclk_page->header.features |= FASTCLK_FEATURE_INVARIANT;
+	else if (assume_invariant)
+		fastclk_page->header.features |= FASTCLK_FEATURE_ASSUMED;
 #ifdef FASTCLK_FAULT_INJECTION
 	fastclk_page->header.features |= FASTCLK_FEATURE_FAULT_INJECTION;
 	fastclk_page->hot.status |= FASTCLK_STATUS_TEST_BUILD;

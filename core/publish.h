@@ -40,6 +40,16 @@ static inline void fastclk_publish_end(struct fastclk_page *page)
 }
 
 /**
+ * fastclk_publish_generation - stamps from before and after must not be compared
+ * @page: the page, between begin and end
+ */
+static inline void fastclk_publish_generation(struct fastclk_page *page)
+{
+	if (!++page->hot.generation)	/* 0 means unknown */
+		page->hot.generation = 1;
+}
+
+/**
  * fastclk_publish_status - change what readers may do
  * @page: the page, between begin and end
  * @status: new FASTCLK_STATUS_*
@@ -52,8 +62,7 @@ static inline bool fastclk_publish_status(struct fastclk_page *page, u32 status)
 	if (page->hot.status == status)
 		return false;
 	page->hot.status = status;
-	if (!++page->hot.generation)	/* 0 means unknown */
-		page->hot.generation = 1;
+	fastclk_publish_generation(page);
 	return true;
 }
 

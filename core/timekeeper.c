@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Lockstep: each update of the kernel's timekeeper becomes a line on the page.
+ * Following the kernel's timekeeper: each of its updates becomes a line on the page
+ * (lockstep) or, where another clocksource than the counter drives it, the state of clocks
+ * to which the counter is fitted (core/sampler.c).
  *
  * The notifier is the one that KVM uses to keep its guests' clocks. It is called with the
  * timekeeper's raw spinlock held, interrupts off and the timekeeper's seqcount
@@ -40,6 +42,25 @@ static void fastclk_timekeeper_reading(struct fastclk_clock_reading *reading,
 	reading->shift = tkr->shift;
 }
 
+/* The clocks of another clocksource, for the counter to be fitted to. */
+static void fastclk_timekeeper_clocks(const struct timekeeper *tk)
+{
+	const struct clocksource *cs = tk->tkr_mono.clock;
+	struct fastclk_clocks clocks = {
+		.source = cs,
+		/* One step, and what rounding to whole nanoseconds may add. */
+		.granularity_ns = (cs->mult >> cs->shift) + 2,
+		.realtime_offset = ktime_to_ns(tk->offs_real),
+		.boottime_offset = ktime_to_ns(tk->offs_boot),
+		.tai_offset = ktime_to_ns(tk->offs_tai),
+		.clock_was_set = tk->clock_was_set_seq,
+	};
+
+	fastclk_timekeeper_reading(&clocks.monotonic, &tk->tkr_mono);
+	fastclk_timekeeper_reading(&clocks.raw, &tk->tkr_raw);
+	fastclk_page_set_clocks(&clocks);
+}
+
 /*
  * The kernel's own limit for adjustments is 11 %, and it only warns. Beyond a factor of
  * two something is broken, and a clock that stands still or races must not be published.
@@ -63,14 +84,18 @@ static int fastclk_timekeeper_update(struct notifier_block *nb, unsigned long wa
 
 	fastclk_timekeeper_note(cs);
 
-	/* One that was found unstable is on its way out. */
-	if (!fastclk_counter_drives(cs) || (cs->flags & CLOCK_SOURCE_UNSTABLE)) {
-		fastclk_page_set_no_line(FASTCLK_REASON_CLOCKSOURCE);
-		return NOTIFY_DONE;
-	}
 	khz = fastclk_counter_khz();
 	if (!khz || !fastclk_timekeeper_sane(mono) || !fastclk_timekeeper_sane(&tk->tkr_raw)) {
 		fastclk_page_set_no_line(FASTCLK_REASON_RATE);
+		return NOTIFY_DONE;
+	}
+	if (!fastclk_counter_drives(cs)) {
+		fastclk_timekeeper_clocks(tk);
+		return NOTIFY_DONE;
+	}
+	/* It is on its way out, and the kernel's clocks may jump. */
+	if (cs->flags & CLOCK_SOURCE_UNSTABLE) {
+		fastclk_page_set_no_line(FASTCLK_REASON_CLOCKSOURCE);
 		return NOTIFY_DONE;
 	}
 

@@ -32,6 +32,27 @@ u32 fastclk_counter_khz(void)
 }
 
 /**
+ * fastclk_counter_invariant - is the counter's rate constant, by what the processor says?
+ *
+ * In all states: constant while the processor changes its clock, and counting while it
+ * sleeps (CPUID 8000_0007h, EDX bit 8, and equivalents that the kernel knows). Any context.
+ */
+bool fastclk_counter_invariant(void)
+{
+	return boot_cpu_has(X86_FEATURE_CONSTANT_TSC) && boot_cpu_has(X86_FEATURE_NONSTOP_TSC);
+}
+
+/**
+ * fastclk_counter_trusted - does the kernel trust the counter?
+ *
+ * Any context.
+ */
+bool fastclk_counter_trusted(void)
+{
+	return !check_tsc_unstable();
+}
+
+/**
  * fastclk_in_guest - are our CPUs some hypervisor's threads?
  *
  * Any context.

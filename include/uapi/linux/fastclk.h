@@ -102,6 +102,12 @@ enum fastclk_order {
 
 /* @features: bits that are set once and for all. */
 #define FASTCLK_FEATURE_FAULT_INJECTION	(1ULL << 0)	/* test build, see below */
+#define FASTCLK_FEATURE_INVARIANT	(1ULL << 1)	/* the processor says that the counter's
+							 * rate is constant, in all states
+							 */
+#define FASTCLK_FEATURE_ASSUMED		(1ULL << 2)	/* the administrator says so
+							 * (assume_invariant)
+							 */
 
 /* @status: what the page can do at present. Bits are only ever added. */
 #define FASTCLK_STATUS_LINE_VALID	(1U << 0)	/* the lines may be used */
@@ -147,9 +153,14 @@ enum fastclk_reason {
 	FASTCLK_REASON_MEASURING	= 2,	/* the first measurement is not over */
 	FASTCLK_REASON_INCOMPLETE	= 3,	/* not all CPUs could be measured in time */
 	FASTCLK_REASON_UNSYNCED		= 4,	/* the CPUs' counters disagree */
-	FASTCLK_REASON_CLOCKSOURCE	= 5,	/* the kernel's clocksource is not the counter */
+	FASTCLK_REASON_CLOCKSOURCE	= 5,	/* the clocksource, the counter, was found unstable */
 	FASTCLK_REASON_RATE		= 6,	/* the timekeeper's rate makes no sense */
 	FASTCLK_REASON_REVOKED		= 7,	/* the administrator withdrew the page */
+	FASTCLK_REASON_SAMPLING		= 8,	/* no sample of the kernel's clock yet, since the
+						 * module was loaded, the clocksource changed,
+						 * or the counter jumped
+						 */
+	FASTCLK_REASON_SUSPENDED	= 9,	/* the machine falls asleep or wakes up */
 };
 
 /* Constant: 64 bytes. */
