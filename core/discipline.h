@@ -47,6 +47,7 @@ struct fastclk_tuning {
 };
 
 extern const struct fastclk_tuning fastclk_tuning_disciplined;
+extern const struct fastclk_tuning fastclk_tuning_guest;
 extern const struct fastclk_tuning fastclk_tuning_variable;
 
 /*

@@ -4,7 +4,7 @@
  * and then, fits the counter to them (core/discipline.c), and hands the fit to the page.
  *
  * All samples are taken on one CPU, since the counters of CPUs may differ. A sample is the
- * narrowest of several looks; interrupts are off for one look at a time, which is two reads
+ * best of several looks; interrupts are off for one look at a time, which is two reads
  * of the counter and one of the clock.
  *
  * Locks: fastclk_sampler_mutex, around all of it.
@@ -15,6 +15,7 @@
 #include <linux/irqflags.h>
 #include <linux/jiffies.h>
 #include <linux/kernel.h>
+#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
@@ -60,15 +61,25 @@ static void fastclk_sampler_look(struct fastclk_sample *sample)
 	local_irq_restore(flags);
 }
 
-static void fastclk_sampler_sample(struct fastclk_sample *sample)
+/*
+ * The look that puts the clock furthest ahead. Of looks that are right that is the one in
+ * which the least time passed after the clock was read, a narrow one. But a look can be
+ * wrong: the kernel's hpet code lets a CPU that has to wait for another one's reading take
+ * that reading, which may be older than the call (89 us were seen in a guest). Such a look
+ * is narrow, too, but behind. A CPU is never given a reading of the future.
+ */
+static void fastclk_sampler_sample(u32 khz, struct fastclk_sample *sample)
 {
 	struct fastclk_sample other;
 	unsigned int i;
+	s64 ahead;
 
 	fastclk_sampler_look(sample);
 	for (i = 1; i < FASTCLK_LOOKS; i++) {
 		fastclk_sampler_look(&other);
-		if (other.after - other.before < sample->after - sample->before)
+		ahead = (s64)(other.ns - sample->ns) -
+			(s64)div_u64((other.after - sample->after) * (NSEC_PER_SEC / 1000), khz);
+		if (ahead > 0)
 			*sample = other;
 	}
 }
@@ -86,13 +97,16 @@ static unsigned int fastclk_sampler_next_ms(bool variable)
 
 static void fastclk_sampler_start(const struct fastclk_task *task)
 {
+	const struct fastclk_tuning *tuning = &fastclk_tuning_disciplined;
 	u32 shift;
-	u64 mult = fastclk_discipline_mult(task->khz, task->variable ? 8 : 2, &shift);
+	u64 mult;
 
-	fastclk_discipline_start(&fastclk_sampler_fit,
-				 task->variable ? &fastclk_tuning_variable :
-						  &fastclk_tuning_disciplined,
-				 mult, shift, task->granularity_ns);
+	if (task->variable)
+		tuning = &fastclk_tuning_variable;
+	else if (fastclk_in_guest())
+		tuning = &fastclk_tuning_guest;
+	mult = fastclk_discipline_mult(task->khz, task->variable ? 8 : 2, &shift);
+	fastclk_discipline_start(&fastclk_sampler_fit, tuning, mult, shift, task->granularity_ns);
 	fastclk_sampler_era = task->era;
 	WRITE_ONCE(fastclk_sampler_cpu, raw_smp_processor_id());
 }
@@ -118,7 +132,7 @@ static unsigned int fastclk_sampler_update(struct fastclk_task *task)
 		}
 	}
 
-	fastclk_sampler_sample(&sample);
+	fastclk_sampler_sample(task->khz, &sample);
 	if (fastclk_discipline_add(&fastclk_sampler_fit, &sample)) {
 		fastclk_sampler_lost++;
 		fastclk_page_set_fit(task->era, NULL, 1);
