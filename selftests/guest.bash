@@ -68,7 +68,9 @@ in_guest() {
 
 	while read -r command; do
 		[[ -n $command ]] || continue
-		program=${command%% *}
+		# /selftests/disturb /selftests/bound ... is bound.
+		program=${command##*/selftests/}
+		program=${program%% *}
 		script+="echo '# begin ${program##*/}'; $command; echo '# end ${program##*/}' \$?; "
 	done <<< "$commands"
 	# In this shell, which counts.
