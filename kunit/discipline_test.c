@@ -189,6 +189,7 @@ struct story {
 	u64 width_ns;		/* a sample takes at least so long */
 	u32 wide_one_in;	/* and one of so many up to 1,000 times longer */
 	u32 lost_one_in;	/* one of so many is lost */
+	u32 late_one_in;	/* one line of so many is used for up to ten times longer */
 	s64 wander_ppb;		/* the counter's rate changes by up to this a sample */
 	s64 ntp_ppm;		/* the clock's rate changes by up to this, at any time */
 };
@@ -231,7 +232,9 @@ static void follow(struct machine *m, struct fastclk_discipline *d, const struct
 			if (story->ntp_ppm && j)
 				ppm = (s64)random_below(&m->seed, 2 * story->ntp_ppm + 1) -
 				      story->ntp_ppm;
-			tick(m, ppm);
+			/* The sampler makes lines between two ticks. */
+			if (j % 3 != 2)
+				tick(m, ppm);
 			joint = counter(m);
 			next = now == &lines[0] ? &lines[1] : &lines[0];
 			fastclk_fit_lines(&d->fit, &m->mono, &m->raw, joint, now, interval, next);
@@ -255,6 +258,8 @@ static void follow(struct machine *m, struct fastclk_discipline *d, const struct
 			check_clock(m, &now->raw, bound(now, joint, counter(m)),
 				    read_clock(m, &m->raw), o);
 			pass(m, interval * 500 / story->joints);
+			if (story->late_one_in && !random_below(&m->seed, story->late_one_in))
+				pass(m, random_below(&m->seed, interval * 10000));
 			check_clock(m, &now->monotonic, bound(now, joint, counter(m)),
 				    read_clock(m, &m->mono), o);
 		}
@@ -281,7 +286,8 @@ static void discipline_keeps_its_bound(struct kunit *test)
 	static const struct source *const sources[] = { &hpet, &acpi_pm, &nanoseconds };
 	const struct story story = {
 		.interval_ns = 100 * NSEC_PER_MSEC, .joints = 5, .width_ns = 160,
-		.wide_one_in = 10, .lost_one_in = 10, .wander_ppb = 5, .ntp_ppm = 500,
+		.wide_one_in = 10, .lost_one_in = 10, .late_one_in = 20, .wander_ppb = 5,
+		.ntp_ppm = 500,
 	};
 	struct fastclk_discipline *d = kunit_kzalloc(test, sizeof(*d), GFP_KERNEL);
 	struct machine m;
