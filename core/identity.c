@@ -7,20 +7,27 @@
  * give the same nanoseconds, with no tolerance. Writing a number of milliseconds to
  * /sys/kernel/debug/fastclk/identity compares for so long, on the CPU that writes; reading
  * it gives the numbers of all comparisons since the module was loaded.
+ *
+ * Where the line is fitted, the page cannot be equal, but must keep its bound: writing to
+ * "bound" compares it with a reading of CLOCK_MONOTONIC between two reads of the counter,
+ * which is much narrower here than from user space.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/atomic.h>
 #include <linux/debugfs.h>
 #include <linux/fs.h>
+#include <linux/irqflags.h>
 #include <linux/jiffies.h>
 #include <linux/kernel.h>
+#include <linux/math64.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/seq_file.h>
 #include <linux/timekeeping.h>
 
+#include <fastclk/counter.h>
 #include "internal.h"
 #include "identity.h"
 
@@ -104,8 +111,89 @@ static void fastclk_identity_compare(const struct fastclk_page *memory, unsigned
 	}
 }
 
-static ssize_t identity_write(struct file *file, const char __user *buffer, size_t count,
-			      loff_t *position)
+/* What became of the comparisons with a bound; repeated ones count once. */
+static atomic64_t fastclk_bound_within = ATOMIC64_INIT(0);
+static atomic64_t fastclk_bound_stale = ATOMIC64_INIT(0);
+static atomic64_t fastclk_bound_outside = ATOMIC64_INIT(0);
+
+/*
+ * Turns of an idle loop between comparisons. QEMU's emulated counter is moved on whenever one
+ * of two reads on different vCPUs is executed too early; with millions of reads a second it
+ * gained 15 ppm and more, which no bound allows for.
+ */
+#define FASTCLK_BOUND_PAUSE		200
+
+/* One is too far ahead of a reading that was stale, see core/sampler.c; several are wrong. */
+#define FASTCLK_BOUND_REPEATS		16
+
+static u64 fastclk_bound_mono(const struct fastclk_page *page, u64 cycles)
+{
+	const struct fastclk_line line = {
+		page->hot.mult, page->hot.offset_lo, page->hot.offset_hi, page->hot.shift,
+	};
+
+	return fastclk_line_ns(&line, cycles);
+}
+
+/*
+ * Return: 0 if the bound is kept, 1 if the page is too far ahead, -1 if it is too far behind,
+ * -EAGAIN if it changed meanwhile or can't be used.
+ */
+static int fastclk_bound_once(const struct fastclk_page *memory)
+{
+	struct fastclk_page page;
+	u64 before, ns, after, error;
+	unsigned long flags;
+	bool same;
+
+	fastclk_page_read(&page);
+	if (page.verdict.mode != FASTCLK_MODE_DISCIPLINED)
+		return -EAGAIN;
+	local_irq_save(flags);
+	before = fastclk_counter_ordered();
+	ns = ktime_get_ns();
+	after = fastclk_counter_ordered();
+	same = READ_ONCE(memory->hot.seq) == page.hot.seq;
+	local_irq_restore(flags);
+	if (!same)
+		return -EAGAIN;
+
+	error = page.verdict.error_ns + 1 +
+		mul_u64_u32_div(fastclk_bound_mono(&page, after) -
+				fastclk_bound_mono(&page, page.verdict.error_cycles),
+				page.verdict.error_growth_ppb, NSEC_PER_SEC);
+	if ((s64)(fastclk_bound_mono(&page, before) - error - ns) > 0)
+		return 1;
+	if ((s64)(ns - error - fastclk_bound_mono(&page, after)) > 0)
+		return -1;
+	return 0;
+}
+
+static void fastclk_bound_compare(const struct fastclk_page *memory, unsigned int count)
+{
+	unsigned int i, ahead;
+	int ret;
+
+	for (; count; count--) {
+		for (i = 0; i < FASTCLK_BOUND_PAUSE; i++)
+			cpu_relax();
+		ret = fastclk_bound_once(memory);
+		if (!ret)
+			atomic64_inc(&fastclk_bound_within);
+		if (ret == -1)
+			atomic64_inc(&fastclk_bound_outside);
+		if (ret != 1)
+			continue;
+		for (i = 0, ahead = 0; i < FASTCLK_BOUND_REPEATS; i++)
+			ahead += fastclk_bound_once(memory) == 1;
+		atomic64_inc(ahead ? &fastclk_bound_outside : &fastclk_bound_stale);
+	}
+}
+
+/* For so many ms, as written, on this CPU. */
+static ssize_t fastclk_compare_for(const char __user *buffer, size_t count,
+				   void (*compare)(const struct fastclk_page *memory,
+						   unsigned int count))
 {
 	const struct fastclk_page *memory = page_address(fastclk_page_page());
 	unsigned long deadline;
@@ -120,12 +208,47 @@ static ssize_t identity_write(struct file *file, const char __user *buffer, size
 
 	deadline = jiffies + msecs_to_jiffies(ms);
 	while (time_before(jiffies, deadline)) {
-		fastclk_identity_compare(memory, 1000);
+		compare(memory, 1000);
 		if (signal_pending(current))
 			return -EINTR;
 		cond_resched();
 	}
 	return count;
+}
+
+static ssize_t bound_write(struct file *file, const char __user *buffer, size_t count,
+			   loff_t *position)
+{
+	return fastclk_compare_for(buffer, count, fastclk_bound_compare);
+}
+
+static int bound_show(struct seq_file *m, void *unused)
+{
+	seq_printf(m, "within %lld\nstale %lld\noutside %lld\n",
+		   (s64)atomic64_read(&fastclk_bound_within),
+		   (s64)atomic64_read(&fastclk_bound_stale),
+		   (s64)atomic64_read(&fastclk_bound_outside));
+	return 0;
+}
+
+static int bound_open(struct inode *inode, struct file *file)
+{
+	return single_open(file, bound_show, NULL);
+}
+
+static const struct file_operations bound_fops = {
+	.owner = THIS_MODULE,
+	.open = bound_open,
+	.read = seq_read,
+	.write = bound_write,
+	.llseek = seq_lseek,
+	.release = single_release,
+};
+
+static ssize_t identity_write(struct file *file, const char __user *buffer, size_t count,
+			      loff_t *position)
+{
+	return fastclk_compare_for(buffer, count, fastclk_identity_compare);
 }
 
 static int identity_show(struct seq_file *m, void *unused)
@@ -152,7 +275,7 @@ static const struct file_operations identity_fops = {
 };
 
 /**
- * fastclk_identity_init - make the file
+ * fastclk_identity_init - make the files
  * @dir: in which directory of debugfs
  *
  * May sleep.
@@ -160,4 +283,5 @@ static const struct file_operations identity_fops = {
 void fastclk_identity_init(struct dentry *dir)
 {
 	debugfs_create_file("identity", 0600, dir, NULL, &identity_fops);
+	debugfs_create_file("bound", 0600, dir, NULL, &bound_fops);
 }

@@ -18,11 +18,13 @@ current=/sys/devices/system/clocksource/clocksource0/current_clocksource
 # The kernel rejects the TSC, and takes hpet.
 in_guest 'whose kernel rejects the counter' "
 	/selftests/bound rest 1000
+	/selftests/disturb /selftests/bound kernel 2000
 	/selftests/disturb /selftests/bound --busy $each $checks
 	echo acpi_pm > $current; /selftests/bound rest 1000
+	/selftests/disturb /selftests/bound kernel 2000
 	/selftests/disturb /selftests/bound --busy $each $checks
 	rmmod fastclk && insmod /fastclk.ko; /selftests/disturb /selftests/bound $((each / 5)) 1000
-" -s 2 -A 'tsc=unstable' -m 'assume_invariant=1' -t $((20 * each + 100))
+" -s 2 --fault-injection -A 'tsc=unstable' -m 'assume_invariant=1' -t $((20 * each + 100))
 
 in_guest 'whose clocksource changes' "
 	/selftests/disturb /selftests/bound --switch 100 $switching 100000
