@@ -2,7 +2,8 @@
 /*
  * Fault injection, only in test builds: the parameter "fault" adds an offset or a drift
  * to the counter of chosen CPUs, as the sync engine reads it. It may be changed while
- * the module is loaded, through /sys/module/fastclk/parameters/fault.
+ * the module is loaded, through /sys/module/fastclk/parameters/fault. The parameter
+ * "stop_writer" keeps lines from being renewed.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -93,6 +94,20 @@ static const struct kernel_param_ops fastclk_fault_ops = {
 
 module_param_cb(fault, &fastclk_fault_ops, NULL, 0200);
 MODULE_PARM_DESC(fault, "TEST BUILD: errors of counters, CPU:CYCLES[:PPB],...");
+
+static bool stop_writer;
+module_param(stop_writer, bool, 0600);
+MODULE_PARM_DESC(stop_writer, "TEST BUILD: no line is renewed any more");
+
+/**
+ * fastclk_fault_writer_stopped - is the page to become stale?
+ *
+ * Any context.
+ */
+bool fastclk_fault_writer_stopped(void)
+{
+	return READ_ONCE(stop_writer);
+}
 
 /**
  * fastclk_fault_init - say that this is a test build

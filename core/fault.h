@@ -10,11 +10,17 @@
 
 #ifdef FASTCLK_FAULT_INJECTION
 u64 fastclk_fault_counter(u64 cycles);
+bool fastclk_fault_writer_stopped(void);
 void fastclk_fault_init(void);
 #else
 static inline u64 fastclk_fault_counter(u64 cycles)
 {
 	return cycles;
+}
+
+static inline bool fastclk_fault_writer_stopped(void)
+{
+	return false;
 }
 
 static inline void fastclk_fault_init(void)

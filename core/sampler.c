@@ -24,6 +24,7 @@
 #include <linux/workqueue.h>
 
 #include <fastclk/counter.h>
+#include "fault.h"
 #include "internal.h"
 
 #define FASTCLK_LOOKS			8
@@ -119,6 +120,8 @@ static unsigned int fastclk_sampler_update(struct fastclk_task *task)
 
 	if (!fastclk_page_get_task(task) || !task->khz)
 		return 0;
+	if (fastclk_fault_writer_stopped())
+		return FASTCLK_INTERVAL_MS;
 	if (!fastclk_sampler_fit.samples || fastclk_sampler_era != task->era) {
 		fastclk_sampler_start(task);
 	} else if (fastclk_sampler_cpu != raw_smp_processor_id()) {

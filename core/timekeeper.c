@@ -15,6 +15,7 @@
 #include <linux/string.h>
 #include <linux/timekeeper_internal.h>
 
+#include "fault.h"
 #include "internal.h"
 #include "line.h"
 
@@ -82,6 +83,8 @@ static int fastclk_timekeeper_update(struct notifier_block *nb, unsigned long wa
 	struct fastclk_lines lines;
 	u32 khz, shift;
 
+	if (fastclk_fault_writer_stopped())
+		return NOTIFY_DONE;
 	fastclk_timekeeper_note(cs);
 
 	khz = fastclk_counter_khz();

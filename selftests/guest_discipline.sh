@@ -20,6 +20,7 @@ in_guest 'whose kernel rejects the counter' "
 	/selftests/bound rest 1000
 	/selftests/disturb /selftests/bound kernel 2000
 	/selftests/disturb /selftests/bound --busy $each $checks
+	/selftests/stale
 	echo acpi_pm > $current; /selftests/bound rest 1000
 	/selftests/disturb /selftests/bound kernel 2000
 	/selftests/disturb /selftests/bound --busy $each $checks
