@@ -15,6 +15,7 @@ else
 fi
 
 in_guest 'with four CPUs' "
+	/selftests/gaps ${SOAK:+6}1 /fastclk.ko
 	/selftests/verdict_loads synced $many /fastclk.ko $long
 " -s 4 -t 14000
 in_guest 'with four CPUs, one of them wrong' "
