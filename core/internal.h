@@ -87,6 +87,7 @@ void fastclk_page_set_fit(u32 era, const struct fastclk_fit *fit, u64 interval_n
 void fastclk_page_restart(void);
 void fastclk_page_set_suspended(bool suspended);
 void fastclk_page_set_verdict(const struct fastclk_page_verdict *found);
+void fastclk_page_forget_verdict(void);
 void fastclk_page_revoke(void);
 
 /* core/timekeeper.c: lines from the kernel's timekeeper */
