@@ -17,6 +17,7 @@
 #define FASTCLK_BUDGET_MIN_MS	10
 #define FASTCLK_BUDGET_MAX_MS	60000
 #define FASTCLK_SAMPLE_MAX_MS	10000
+#define FASTCLK_RECHECK_MAX_S	86400
 
 static char *cpus = "";
 module_param(cpus, charp, 0444);
@@ -29,6 +30,10 @@ MODULE_PARM_DESC(budget_ms, "Longest time that a measurement may take, 10 to 600
 static bool idle_injection = true;
 module_param(idle_injection, bool, 0444);
 MODULE_PARM_DESC(idle_injection, "In a virtual machine in which pairs of CPUs starve: idle all CPUs for up to 100 ms at a time while pairs are measured (default Y)");
+
+static unsigned int recheck_seconds = 60;
+module_param(recheck_seconds, uint, 0444);
+MODULE_PARM_DESC(recheck_seconds, "How often all pairs of CPUs are checked again, 1 to 86400 s, or 0: never (default 60)");
 
 static bool assume_invariant;
 module_param(assume_invariant, bool, 0444);
@@ -45,6 +50,11 @@ static int __init fastclk_check_parameters(void)
 		       FASTCLK_SAMPLE_MAX_MS);
 		return -EINVAL;
 	}
+	if (recheck_seconds > FASTCLK_RECHECK_MAX_S) {
+		pr_err("recheck_seconds=%u is not from 1 to %u, nor 0 for never\n",
+		       recheck_seconds, FASTCLK_RECHECK_MAX_S);
+		return -EINVAL;
+	}
 	if (budget_ms && (budget_ms < FASTCLK_BUDGET_MIN_MS || budget_ms > FASTCLK_BUDGET_MAX_MS)) {
 		pr_err("budget_ms=%u is not from %u to %u, nor 0 for the default\n", budget_ms,
 		       FASTCLK_BUDGET_MIN_MS, FASTCLK_BUDGET_MAX_MS);
@@ -59,6 +69,7 @@ static int __init fastclk_init(void)
 		.cpus = cpus,
 		.budget_ms = budget_ms,
 		.idle_injection = idle_injection,
+		.recheck_seconds = recheck_seconds,
 	};
 	int ret;
 
