@@ -88,9 +88,13 @@ static int __init fastclk_init(void)
 	ret = fastclk_timekeeper_init();
 	if (ret)
 		goto out_sampler;
-	ret = fastclk_sync_init(&parameters);
+	/* Before CPUs are measured, so that none comes unnoticed afterwards. */
+	ret = fastclk_hotplug_init();
 	if (ret)
 		goto out_timekeeper;
+	ret = fastclk_sync_init(&parameters);
+	if (ret)
+		goto out_hotplug;
 	ret = fastclk_chardev_init();
 	if (ret)
 		goto out_sync;
@@ -98,7 +102,12 @@ static int __init fastclk_init(void)
 	return 0;
 
 out_sync:
+	/* First, what calls it. */
+	fastclk_hotplug_exit();
 	fastclk_sync_exit();
+	goto out_timekeeper;
+out_hotplug:
+	fastclk_hotplug_exit();
 out_timekeeper:
 	fastclk_timekeeper_exit();
 out_sampler:
@@ -119,6 +128,7 @@ static void __exit fastclk_exit(void)
 	fastclk_sync_stop();
 	fastclk_debugfs_exit();
 	fastclk_chardev_exit();
+	fastclk_hotplug_exit();
 	fastclk_sync_exit();
 	fastclk_timekeeper_exit();
 	fastclk_sampler_exit();
