@@ -95,12 +95,17 @@ static int __init fastclk_init(void)
 	ret = fastclk_sync_init(&parameters);
 	if (ret)
 		goto out_hotplug;
-	ret = fastclk_chardev_init();
+	ret = fastclk_suspend_init();
 	if (ret)
 		goto out_sync;
+	ret = fastclk_chardev_init();
+	if (ret)
+		goto out_suspend;
 	fastclk_debugfs_init();
 	return 0;
 
+out_suspend:
+	fastclk_suspend_exit();
 out_sync:
 	/* First, what calls it. */
 	fastclk_hotplug_exit();
@@ -128,6 +133,7 @@ static void __exit fastclk_exit(void)
 	fastclk_sync_stop();
 	fastclk_debugfs_exit();
 	fastclk_chardev_exit();
+	fastclk_suspend_exit();
 	fastclk_hotplug_exit();
 	fastclk_sync_exit();
 	fastclk_timekeeper_exit();
