@@ -292,6 +292,7 @@ void fastclk_measurement_sparing(struct fastclk_measurement *m)
 {
 	m->width = clamp(m->n / FASTCLK_SPARING_PART, 1U, FASTCLK_SPARING_PAIRS);
 	m->round_trips = FASTCLK_EXCHANGES_MIN;
+	m->exchanges = 0;	/* nearly all is measured again, time after time */
 }
 
 /* Both bounds together are the fastest round trip, whatever the skew. */

@@ -358,8 +358,8 @@ void fastclk_sync_cpu_dead(void)
 void fastclk_sync_pause(void)
 {
 	set_bit(FASTCLK_STOP_SLEEP, &fastclk_sync_stop_bits);
-	cancel_delayed_work_sync(&fastclk_sync_work);
 	fastclk_sync_forget();
+	cancel_delayed_work_sync(&fastclk_sync_work);
 }
 
 /**
