@@ -21,6 +21,7 @@
 #include <linux/jiffies.h>
 #include <linux/kernel.h>
 #include <linux/mutex.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/isolation.h>
 #include <linux/seq_file.h>
@@ -43,10 +44,10 @@
 #define FASTCLK_RETRY_MAX_S		60U
 
 /*
- * A CPU that comes online waits for its verdict for this part of a budget at most, 0.5 s
- * with up to 4 CPUs, and everybody who wants the hotplug lock with it.
+ * The part of a budget, 0.5 s with up to 4 CPUs, that a re-check takes at most, and that a CPU
+ * which comes online waits for its verdict, and everybody who wants the hotplug lock with it.
  */
-#define FASTCLK_HOTPLUG_PART		4
+#define FASTCLK_SHORT_PART		4
 
 /* How long to wait between two re-checks that users ask for. */
 #define FASTCLK_RECHECK_S		1
@@ -138,9 +139,21 @@ static int fastclk_sync_try(struct fastclk_measurement *m, enum fastclk_effort e
 
 	if (effort == FASTCLK_EFFORT_NONE)
 		return 0;
-	if (effort == FASTCLK_EFFORT_HOTPLUG)
-		budget_ms /= FASTCLK_HOTPLUG_PART;
+	if (effort != FASTCLK_EFFORT_FULL)
+		budget_ms /= FASTCLK_SHORT_PART;
 	return fastclk_measure(m, budget_ms, may_idle, &fastclk_sync_stop_bits);
+}
+
+/* With all locks held: the result of @m, if it is worth it. */
+static int fastclk_sync_take(struct fastclk_measurement *m)
+{
+	if (m->era != fastclk_sync_era)
+		return -EAGAIN;
+	fastclk_conclude(m);
+	if (fastclk_sync_stands(fastclk_result, m))
+		return -ETIMEDOUT;
+	fastclk_sync_publish(m);
+	return 0;
 }
 
 /*
@@ -153,13 +166,7 @@ static int fastclk_sync_measure(struct fastclk_measurement *m, enum fastclk_effo
 
 	if (!ret) {
 		mutex_lock(&fastclk_result_mutex);
-		fastclk_conclude(m);
-		if (m->era != fastclk_sync_era)
-			ret = -EAGAIN;
-		else if (fastclk_sync_stands(fastclk_result, m))
-			ret = -ETIMEDOUT;
-		else
-			fastclk_sync_publish(m);
+		ret = fastclk_sync_take(m);
 		mutex_unlock(&fastclk_result_mutex);
 	}
 	if (ret && m != fastclk_result)
@@ -265,8 +272,11 @@ static void fastclk_sync_look_again(void)
 		fastclk_sync_plan();
 		return;
 	}
+	/* Since 7.0 that of domains may be replaced at any time. */
+	rcu_read_lock();
 	cpumask_and(mask, housekeeping_cpumask(HK_TYPE_DOMAIN),
 		    housekeeping_cpumask(HK_TYPE_TIMER));
+	rcu_read_unlock();
 	m = fastclk_sync_derive(mask, mask);
 	free_cpumask_var(mask);
 	if (m)
