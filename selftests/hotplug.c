@@ -24,6 +24,8 @@ static struct fastclk clk;
 /* The CPU whose counter is wrong, and for the spectators: what they saw there. */
 static int wrong_cpu;
 static unsigned long sightings, violations, reads;
+static pthread_t spectators[SPECTATORS];
+static unsigned int looking;
 static bool over;
 
 /*
@@ -50,7 +52,7 @@ static void *look_on(void *argument)
 		if (sched_setaffinity(0, sizeof(set), &set))
 			continue;
 		/* Until the CPU is taken from under it. */
-		while (sched_getcpu() == cpu) {
+		while (sched_getcpu() == cpu && !__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
 			source = fastclk_read_page(clk.page, clk.need, CLOCK_MONOTONIC, 1, &stamp);
 			if (sched_getcpu() != cpu)
 				break;
@@ -123,10 +125,18 @@ static bool return_wrong(unsigned int cpu, int offset)
 	return true;
 }
 
+static void stop_looking(void)
+{
+	__atomic_store_n(&wrong_cpu, NOBODY, __ATOMIC_RELEASE);
+	__atomic_store_n(&over, true, __ATOMIC_RELEASE);
+	while (looking)
+		pthread_join(spectators[--looking], NULL);
+	fastclk_close(&clk);
+}
+
 static void a_cpu_that_returns_wrong_is_known_before_it_runs_anything(void **state)
 {
-	unsigned int done = 0, tried = 0, i, cpu;
-	pthread_t spectators[SPECTATORS];
+	unsigned int done = 0, tried = 0, cpu;
 	struct fastclk_page copy;
 	char count[16];
 
@@ -135,8 +145,8 @@ static void a_cpu_that_returns_wrong_is_known_before_it_runs_anything(void **sta
 	assert_int_equal(fastclk_open(&clk, FASTCLK_TEST_BUILD), 0);
 	over = false;
 	wrong_cpu = NOBODY;
-	for (i = 0; i < SPECTATORS; i++)
-		assert_int_equal(pthread_create(&spectators[i], NULL, look_on, NULL), 0);
+	for (looking = 0; looking < SPECTATORS; looking++)
+		assert_int_equal(pthread_create(&spectators[looking], NULL, look_on, NULL), 0);
 
 	while (done < rounds) {
 		cpu = 1 + tried % (CPUS - 1);
@@ -161,12 +171,9 @@ static void a_cpu_that_returns_wrong_is_known_before_it_runs_anything(void **sta
 		snprintf(count, sizeof(count), "%u", CPUS);
 		assert_attribute("cpus", count);
 	}
-	__atomic_store_n(&over, true, __ATOMIC_RELEASE);
-	for (i = 0; i < SPECTATORS; i++)
-		pthread_join(spectators[i], NULL);
+	stop_looking();
 	print_message("# %u of %u known at once; %lu reads on it, %lu elsewhere\n", done, tried,
 		      sightings, reads);
-	fastclk_close(&clk);
 	assert_int_equal(violations, 0);
 	assert_true(sightings > 0);
 }
@@ -225,12 +232,18 @@ static int set_up(void **state)
 	return load_with("budget_ms=20000 recheck_seconds=0");
 }
 
+static int tear_down(void **state)
+{
+	stop_looking();
+	return load_plainly(state);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			a_cpu_that_returns_wrong_is_known_before_it_runs_anything, set_up,
-			load_plainly),
+			tear_down),
 		cmocka_unit_test_setup_teardown(a_cpu_that_returns_right_changes_nothing, set_up,
 						load_plainly),
 	};
