@@ -17,6 +17,7 @@
 #define SLEEP_S		"+3"
 
 static unsigned int cycles = 2;
+static struct fastclk clk;
 
 /*
  * What a thread sees of the page: one entry for each change.
@@ -98,7 +99,7 @@ static uint64_t clock_ns(clockid_t clock)
 }
 
 /* Every clock of the page is where the kernel's is. */
-static void expect_right_clocks(const struct fastclk *clk)
+static void expect_right_clocks(void)
 {
 	static const clockid_t clocks[] = {
 		CLOCK_BOOTTIME, CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_TAI, CLOCK_MONOTONIC_RAW,
@@ -113,7 +114,7 @@ static void expect_right_clocks(const struct fastclk *clk)
 	bound = copy.verdict.mode == FASTCLK_MODE_LOCKSTEP ? 0 : 100000;
 	for (i = 0; i < 5000; i++) {
 		before = clock_ns(clocks[i % 5]);
-		if (fastclk_stamp(clk, clocks[i % 5], &stamp) != FASTCLK_SOURCE_PAGE)
+		if (fastclk_stamp(&clk, clocks[i % 5], &stamp) != FASTCLK_SOURCE_PAGE)
 			continue;
 		after = clock_ns(clocks[i % 5]);
 		if (stamp.ns + bound < before || stamp.ns > after + bound)
@@ -152,7 +153,6 @@ static void expect_order(void)
 static void readers_fall_back_and_return(void **state)
 {
 	uint64_t slept_before, slept;
-	struct fastclk clk;
 	unsigned int i;
 	int fd;
 
@@ -171,7 +171,7 @@ static void readers_fall_back_and_return(void **state)
 		await_attribute("reason", "usable");
 		while (fastclk_source(&clk) != FASTCLK_SOURCE_PAGE)
 			;
-		expect_right_clocks(&clk);
+		expect_right_clocks();
 		slept = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC) - slept_before;
 		print_message("# slept for %.3f s\n", (double)slept / 1e9);
 		assert_true(slept > 100000000);
@@ -181,7 +181,6 @@ static void readers_fall_back_and_return(void **state)
 		end_watch();
 		expect_order();
 	}
-	fastclk_close(&clk);
 }
 
 /* The page is never usable again, not even between waking up and the new verdict. */
@@ -214,6 +213,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	end_watch();
+	fastclk_close(&clk);
 	return load_plainly(state);
 }
 
