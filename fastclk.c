@@ -17,6 +17,7 @@
 #define FASTCLK_BUDGET_MIN_MS	10
 #define FASTCLK_BUDGET_MAX_MS	60000
 #define FASTCLK_SAMPLE_MAX_MS	10000
+#define FASTCLK_RECHECK_MAX_S	86400
 
 static char *cpus = "";
 module_param(cpus, charp, 0444);
@@ -29,6 +30,10 @@ MODULE_PARM_DESC(budget_ms, "Longest time that a measurement may take, 10 to 600
 static bool idle_injection = true;
 module_param(idle_injection, bool, 0444);
 MODULE_PARM_DESC(idle_injection, "In a virtual machine in which pairs of CPUs starve: idle all CPUs for up to 100 ms at a time while pairs are measured (default Y)");
+
+static unsigned int recheck_seconds = 60;
+module_param(recheck_seconds, uint, 0444);
+MODULE_PARM_DESC(recheck_seconds, "How often all pairs of CPUs are checked again, 1 to 86400 s, or 0: never (default 60)");
 
 static bool assume_invariant;
 module_param(assume_invariant, bool, 0444);
@@ -45,6 +50,11 @@ static int __init fastclk_check_parameters(void)
 		       FASTCLK_SAMPLE_MAX_MS);
 		return -EINVAL;
 	}
+	if (recheck_seconds > FASTCLK_RECHECK_MAX_S) {
+		pr_err("recheck_seconds=%u is not from 1 to %u, nor 0 for never\n",
+		       recheck_seconds, FASTCLK_RECHECK_MAX_S);
+		return -EINVAL;
+	}
 	if (budget_ms && (budget_ms < FASTCLK_BUDGET_MIN_MS || budget_ms > FASTCLK_BUDGET_MAX_MS)) {
 		pr_err("budget_ms=%u is not from %u to %u, nor 0 for the default\n", budget_ms,
 		       FASTCLK_BUDGET_MIN_MS, FASTCLK_BUDGET_MAX_MS);
@@ -59,6 +69,7 @@ static int __init fastclk_init(void)
 		.cpus = cpus,
 		.budget_ms = budget_ms,
 		.idle_injection = idle_injection,
+		.recheck_seconds = recheck_seconds,
 	};
 	int ret;
 
@@ -77,17 +88,31 @@ static int __init fastclk_init(void)
 	ret = fastclk_timekeeper_init();
 	if (ret)
 		goto out_sampler;
-	ret = fastclk_sync_init(&parameters);
+	/* Before CPUs are measured, so that none comes unnoticed afterwards. */
+	ret = fastclk_hotplug_init();
 	if (ret)
 		goto out_timekeeper;
-	ret = fastclk_chardev_init();
+	ret = fastclk_sync_init(&parameters);
+	if (ret)
+		goto out_hotplug;
+	ret = fastclk_suspend_init();
 	if (ret)
 		goto out_sync;
+	ret = fastclk_chardev_init();
+	if (ret)
+		goto out_suspend;
 	fastclk_debugfs_init();
 	return 0;
 
+out_suspend:
+	fastclk_suspend_exit();
 out_sync:
+	/* First, what calls it. */
+	fastclk_hotplug_exit();
 	fastclk_sync_exit();
+	goto out_timekeeper;
+out_hotplug:
+	fastclk_hotplug_exit();
 out_timekeeper:
 	fastclk_timekeeper_exit();
 out_sampler:
@@ -108,6 +133,8 @@ static void __exit fastclk_exit(void)
 	fastclk_sync_stop();
 	fastclk_debugfs_exit();
 	fastclk_chardev_exit();
+	fastclk_suspend_exit();
+	fastclk_hotplug_exit();
 	fastclk_sync_exit();
 	fastclk_timekeeper_exit();
 	fastclk_sampler_exit();

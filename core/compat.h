@@ -11,6 +11,9 @@
 #define _FASTCLK_COMPAT_H
 
 #include <linux/mm.h>
+#include <linux/notifier.h>
+#include <linux/random.h>
+#include <linux/sched/isolation.h>
 
 /* Before 6.3 (Debian 11 and 12): vm_flags was a plain field. */
 #ifndef FASTCLK_HAVE_VM_FLAGS_SET
@@ -22,6 +25,25 @@ static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
 static inline void vm_flags_clear(struct vm_area_struct *vma, unsigned long flags)
 {
 	vma->vm_flags &= ~flags;
+}
+#endif
+
+/* Before 5.18 (Debian 11): another name, for flags. */
+#ifndef FASTCLK_HAVE_HK_TYPE
+#define HK_TYPE_DOMAIN	HK_FLAG_DOMAIN
+#define HK_TYPE_TIMER	HK_FLAG_TIMER
+#endif
+
+/* Before 5.19 (Debian 11): nobody tells that a virtual machine was restored or cloned. */
+#ifndef FASTCLK_HAVE_VMFORK
+static inline int register_random_vmfork_notifier(struct notifier_block *nb)
+{
+	return 0;
+}
+
+static inline int unregister_random_vmfork_notifier(struct notifier_block *nb)
+{
+	return 0;
 }
 #endif
 

@@ -87,6 +87,7 @@ void fastclk_page_set_fit(u32 era, const struct fastclk_fit *fit, u64 interval_n
 void fastclk_page_restart(void);
 void fastclk_page_set_suspended(bool suspended);
 void fastclk_page_set_verdict(const struct fastclk_page_verdict *found);
+void fastclk_page_forget_verdict(void);
 void fastclk_page_revoke(void);
 
 /* core/timekeeper.c: lines from the kernel's timekeeper */
@@ -105,14 +106,28 @@ struct fastclk_sync_parameters {
 	const char *cpus;		/* list of CPUs to test, NULL or "": all */
 	unsigned int budget_ms;		/* 0: by the number of CPUs */
 	bool idle_injection;		/* may other vCPUs be idled in a guest? */
+	unsigned int recheck_seconds;	/* how often all is checked again, 0: never */
 };
 
 int fastclk_sync_init(const struct fastclk_sync_parameters *parameters);
 void fastclk_sync_stop(void);
 void fastclk_sync_exit(void);
 int fastclk_sync_recheck(void);
+void fastclk_sync_forget(void);
+void fastclk_sync_pause(void);
+void fastclk_sync_resume(void);
+void fastclk_sync_cpu_online(unsigned int cpu);
+void fastclk_sync_cpu_dead(void);
 int fastclk_sync_bad_cpus(char *buffer);
 int fastclk_sync_show(struct seq_file *m);
+
+/* core/hotplug.c: CPUs come and go */
+int fastclk_hotplug_init(void);
+void fastclk_hotplug_exit(void);
+
+/* core/suspend.c: the machine has slept, or was restored from a snapshot */
+int fastclk_suspend_init(void);
+void fastclk_suspend_exit(void);
 
 /* core/chardev.c: /dev/fastclk */
 int fastclk_chardev_init(void);

@@ -14,6 +14,7 @@
  * A budget of time, and no count of tries, ends it. What could not be measured may still
  * be bounded through other CPUs; otherwise the verdict is "unknown".
  */
+#include <linux/bitmap.h>
 #include <linux/completion.h>
 #include <linux/delay.h>
 #include <linux/err.h>
@@ -77,6 +78,13 @@
 #define FASTCLK_GRACE_MS		2000
 
 /*
+ * A re-check while the machine works: few pairs at a time, that is a quarter of the CPUs and
+ * no more than eight.
+ */
+#define FASTCLK_SPARING_PART		8
+#define FASTCLK_SPARING_PAIRS		4U
+
+/*
  * struct fastclk_coordinator - a measurement that is going on
  * @m: what is known so far
  * @crew: those who measure
@@ -85,7 +93,7 @@
  * @quiet: measure in quiet stretches from now on
  * @tried, @done: how single pairs did lately
  * @patience_ms: how long a hand-over may take
- * @stop: becomes true when it is to end early
+ * @stop: becomes other than 0 when it is to end early
  * @done_all: it is over
  */
 struct fastclk_coordinator {
@@ -97,7 +105,7 @@ struct fastclk_coordinator {
 	u32 tried;
 	u32 done;
 	unsigned int patience_ms;
-	const bool *stop;
+	const unsigned long *stop;
 	struct completion done_all;
 };
 
@@ -143,13 +151,15 @@ static void fastclk_measurement_plan(struct fastclk_measurement *m)
 		}
 	}
 	m->width = max(1U, fastclk_schedule_slots(m->n));
+	m->round_trips = FASTCLK_EXCHANGES;
 }
 
 /**
  * fastclk_measurement_new - prepare to measure CPUs that are online
  * @wanted: which CPUs may be tested
  *
- * With cpus_read_lock() held; may sleep. Return: NULL if there is no memory.
+ * With CPU hotplug held off (cpus_read_lock(), or in one of its callbacks); may sleep.
+ * Return: NULL if there is no memory.
  */
 struct fastclk_measurement *fastclk_measurement_new(const struct cpumask *wanted)
 {
@@ -203,6 +213,88 @@ static u32 fastclk_group(const struct fastclk_measurement *m, u32 i)
 	return i;
 }
 
+/* A chain of measured pairs connects them now. */
+static void fastclk_connect(struct fastclk_measurement *m, u32 a, u32 b)
+{
+	u32 group_a = fastclk_group(m, a);
+	u32 group_b = fastclk_group(m, b);
+
+	if (group_a != group_b) {
+		m->group[group_a] = group_b;
+		m->groups--;
+	}
+}
+
+/* Return: the index of a CPU, or n if it is not tested. They are in ascending order. */
+static u32 fastclk_index(const struct fastclk_measurement *m, unsigned int cpu)
+{
+	u32 low = 0, high = m->n, middle;
+
+	while (low < high) {
+		middle = (low + high) / 2;
+		if (m->cpus[middle] < cpu)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < m->n && m->cpus[low] == cpu ? low : m->n;
+}
+
+/**
+ * fastclk_measurement_inherit - take over what another measurement found
+ * @m: a new measurement
+ * @old: the other
+ * @these: pairs of one of these CPUs ...
+ * @those: ... and one of those are to be measured all the same
+ *
+ * May sleep.
+ */
+void fastclk_measurement_inherit(struct fastclk_measurement *m,
+				 const struct fastclk_measurement *old,
+				 const struct cpumask *these, const struct cpumask *those)
+{
+	u32 i, kept = 0, old_a, old_b;
+
+	for (i = 0; i < m->left; i++) {
+		struct fastclk_pair pair = m->todo[i];
+		unsigned int a = m->cpus[pair.a], b = m->cpus[pair.b];
+
+		cond_resched();
+		old_a = fastclk_index(old, a);
+		old_b = fastclk_index(old, b);
+		if (old_a == old->n || old_b == old->n ||
+		    (cpumask_test_cpu(a, these) && cpumask_test_cpu(b, those)) ||
+		    (cpumask_test_cpu(b, these) && cpumask_test_cpu(a, those))) {
+			m->todo[kept++] = pair;
+			continue;
+		}
+		/* A warp is known from one side alone, and then the pair is still to be measured. */
+		fastclk_bounds_narrow(&m->measured, pair.a, pair.b,
+				      old->measured.bound_cycles[(size_t)old_a * old->n + old_b]);
+		fastclk_bounds_narrow(&m->measured, pair.b, pair.a,
+				      old->measured.bound_cycles[(size_t)old_b * old->n + old_a]);
+		if (fastclk_bounds_connected(&m->measured, pair.a, pair.b))
+			fastclk_connect(m, pair.a, pair.b);
+		else
+			m->todo[kept++] = pair;
+	}
+	m->left = kept;
+	m->exchanges = old->exchanges;
+}
+
+/**
+ * fastclk_measurement_sparing - disturb the machine as little as can be
+ * @m: a new measurement
+ *
+ * Few pairs at a time, and no more exchanges than make a measurement.
+ */
+void fastclk_measurement_sparing(struct fastclk_measurement *m)
+{
+	m->width = clamp(m->n / FASTCLK_SPARING_PART, 1U, FASTCLK_SPARING_PAIRS);
+	m->round_trips = FASTCLK_EXCHANGES_MIN;
+	m->exchanges = 0;	/* nearly all is measured again, time after time */
+}
+
 /* Both bounds together are the fastest round trip, whatever the skew. */
 static bool fastclk_is_measured(const struct fastclk_exchange *a, const struct fastclk_exchange *b)
 {
@@ -222,7 +314,6 @@ static bool fastclk_take_in(struct fastclk_measurement *m, const struct fastclk_
 	const struct fastclk_exchange *a = &meeting->side[0].exchange;
 	const struct fastclk_exchange *b = &meeting->side[1].exchange;
 	bool measured = fastclk_is_measured(a, b);
-	u32 group_a, group_b;
 
 	if (measured || a->bound_cycles < 0)
 		fastclk_bounds_narrow(&m->measured, meeting->a, meeting->b, a->bound_cycles);
@@ -230,12 +321,8 @@ static bool fastclk_take_in(struct fastclk_measurement *m, const struct fastclk_
 		fastclk_bounds_narrow(&m->measured, meeting->b, meeting->a, b->bound_cycles);
 	m->exchanges += a->received + b->received;
 
-	group_a = fastclk_group(m, meeting->a);
-	group_b = fastclk_group(m, meeting->b);
-	if (measured && group_a != group_b) {
-		m->group[group_a] = group_b;
-		m->groups--;
-	}
+	if (measured)
+		fastclk_connect(m, meeting->a, meeting->b);
 	return measured;
 }
 
@@ -288,7 +375,7 @@ static void fastclk_adapt(struct fastclk_coordinator *c, u32 tried, u32 done)
 static bool fastclk_batch(struct fastclk_coordinator *c, u32 *next, u32 *kept)
 {
 	const struct fastclk_exchange task = {
-		.exchanges = FASTCLK_EXCHANGES,
+		.exchanges = c->m->round_trips,
 		.start_cycles = (u64)fastclk_counter_khz() * 2 * c->patience_ms,
 		.patience_cycles = (u64)fastclk_counter_khz() * c->patience_ms,
 		.limit_cycles = (u64)fastclk_counter_khz() *
@@ -383,18 +470,43 @@ static int fastclk_coordinator_run(void *data)
 	return 0;
 }
 
+/*
+ * Threads for CPUs that meet others, so that the rest is left alone; and for all where they
+ * may have to idle.
+ */
+static struct fastclk_crew *fastclk_hire(const struct fastclk_measurement *m, bool may_idle)
+{
+	u32 room = max_t(u32, fastclk_schedule_slots(m->n),
+			 FASTCLK_QUIET_MS / (2 * FASTCLK_PATIENCE_MS));
+	unsigned long *needed = bitmap_zalloc(m->n, GFP_KERNEL);
+	struct fastclk_crew *crew;
+	u32 i;
+
+	if (!needed)
+		return ERR_PTR(-ENOMEM);
+	for (i = 0; i < m->left; i++) {
+		__set_bit(m->todo[i].a, needed);
+		__set_bit(m->todo[i].b, needed);
+	}
+	if (may_idle)
+		bitmap_fill(needed, m->n);
+	crew = fastclk_crew_start(m->cpus, needed, m->n, room);
+	bitmap_free(needed);
+	return crew;
+}
+
 /**
  * fastclk_measure - measure what is left to be measured
  * @m: a new measurement, or one that is to be continued
  * @budget_ms: the longest time for that; threads are started and stopped outside of it
  * @may_idle: may CPUs be idled in quiet stretches?
- * @stop: becomes true when it is to end early
+ * @stop: becomes other than 0 when it is to end early
  *
- * With cpus_read_lock() held; sleeps. The coordinator is a FIFO thread like the workers,
+ * With CPU hotplug held off; sleeps. The coordinator is a FIFO thread like the workers,
  * since as an ordinary task it starved. Return: 0 or a negative errno.
  */
 int fastclk_measure(struct fastclk_measurement *m, unsigned int budget_ms, bool may_idle,
-		    const bool *stop)
+		    const unsigned long *stop)
 {
 	struct fastclk_coordinator c = {
 		.m = m,
@@ -402,15 +514,13 @@ int fastclk_measure(struct fastclk_measurement *m, unsigned int budget_ms, bool 
 		.patience_ms = FASTCLK_PATIENCE_MS,
 		.stop = stop,
 	};
-	u32 room = max_t(u32, fastclk_schedule_slots(m->n),
-			 FASTCLK_QUIET_MS / (2 * FASTCLK_PATIENCE_MS));
 	struct task_struct *task;
 
 	if (!m->left)
 		return 0;
 
 	init_completion(&c.done_all);
-	c.crew = fastclk_crew_start(m->cpus, m->n, room);
+	c.crew = fastclk_hire(m, may_idle);
 	if (IS_ERR(c.crew))
 		return PTR_ERR(c.crew);
 	task = kthread_create(fastclk_coordinator_run, &c, "fastclk");

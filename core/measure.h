@@ -31,6 +31,8 @@ struct fastclk_pair {
  * @todo: pairs that were not measured
  * @left: how many these are
  * @width: how many pairs may run at once
+ * @round_trips: how many exchanges each pair makes
+ * @era: of core/sync.c: what was found in another one means nothing
  * @exchanges: hand-overs evaluated
  * @judgement: what follows
  */
@@ -48,6 +50,8 @@ struct fastclk_measurement {
 	struct fastclk_pair *todo;
 	u32 left;
 	u32 width;
+	u32 round_trips;
+	u32 era;
 	u64 exchanges;
 	struct fastclk_judgement judgement;
 };
@@ -55,8 +59,12 @@ struct fastclk_measurement {
 u32 fastclk_pairs(u32 n);
 struct fastclk_measurement *fastclk_measurement_new(const struct cpumask *wanted);
 void fastclk_measurement_free(struct fastclk_measurement *m);
+void fastclk_measurement_inherit(struct fastclk_measurement *m,
+				 const struct fastclk_measurement *old,
+				 const struct cpumask *these, const struct cpumask *those);
+void fastclk_measurement_sparing(struct fastclk_measurement *m);
 int fastclk_measure(struct fastclk_measurement *m, unsigned int budget_ms, bool may_idle,
-		    const bool *stop);
+		    const unsigned long *stop);
 void fastclk_conclude(struct fastclk_measurement *m);
 
 #endif /* _FASTCLK_MEASURE_H */

@@ -394,9 +394,42 @@ void fastclk_page_set_verdict(const struct fastclk_page_verdict *found)
 	now.error_ns = v->error_ns;
 	now.error_growth_ppb = v->error_growth_ppb;
 	*v = now;
-	/* Other skews, other bounds. */
-	if (fastclk_has_fit)
+	/*
+	 * Other skews, other bounds. Not on a CPU whose counter may differ from the one that
+	 * samples are taken with, as that of a CPU which has just come online.
+	 */
+	if (fastclk_has_fit && (found->verdict == FASTCLK_VERDICT_SYNCED ||
+				smp_processor_id() == fastclk_fit_cpu))
 		fastclk_page_join();
+	changed |= fastclk_page_settle();
+	fastclk_publish_end(fastclk_page);
+	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
+
+	if (changed)
+		fastclk_events_raise();
+}
+
+/**
+ * fastclk_page_forget_verdict - what was measured need not be true any more
+ *
+ * Any context.
+ */
+void fastclk_page_forget_verdict(void)
+{
+	struct fastclk_page_verdict *v = &fastclk_page->verdict;
+	unsigned long flags;
+	bool changed;
+
+	raw_spin_lock_irqsave(&fastclk_page_lock, flags);
+	fastclk_publish_begin(fastclk_page);
+	changed = v->verdict != FASTCLK_VERDICT_UNKNOWN;
+	v->verdict = FASTCLK_VERDICT_UNKNOWN;
+	v->max_skew_cycles = U64_MAX;
+	v->max_warp_cycles = 0;
+	v->worst_cpu[0] = U32_MAX;
+	v->worst_cpu[1] = U32_MAX;
+	v->bad_cpus = 0;
+	v->pairs = 0;
 	changed |= fastclk_page_settle();
 	fastclk_publish_end(fastclk_page);
 	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);

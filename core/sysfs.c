@@ -45,6 +45,8 @@ static const char * const fastclk_reasons[] = {
 	[FASTCLK_REASON_CLOCKSOURCE] = "clocksource",
 	[FASTCLK_REASON_RATE] = "rate",
 	[FASTCLK_REASON_REVOKED] = "revoked",
+	[FASTCLK_REASON_SAMPLING] = "sampling",
+	[FASTCLK_REASON_SUSPENDED] = "suspended",
 };
 
 /**

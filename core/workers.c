@@ -59,7 +59,8 @@ struct fastclk_worker {
  * @done: completed when @pending comes to 0
  * @quit: no more meetings
  * @idle_until_ns: ktime until which CPUs idle when they have nothing to do; 0: they don't
- * @n: how many workers
+ * @n: how many CPUs, each with its place in @worker
+ * @threads: how many of them have a thread
  * @meetings: how many meetings are arranged
  */
 struct fastclk_crew {
@@ -69,6 +70,7 @@ struct fastclk_crew {
 	bool quit;
 	u64 idle_until_ns;
 	u32 n;
+	u32 threads;
 	u32 meetings;
 	struct fastclk_meeting *meeting;
 	struct fastclk_worker worker[];
@@ -163,13 +165,15 @@ static void fastclk_crew_clear(struct fastclk_crew *crew)
 
 /**
  * fastclk_crew_start - start a worker on each of some CPUs
- * @cpus: the CPUs, which must stay online (cpus_read_lock())
+ * @cpus: the CPUs, which must stay online (CPU hotplug is held off)
+ * @needed: which of them get a worker: a bit for each; the others can't meet anybody
  * @n: how many
  * @meetings: how many meetings there can be at a time
  *
  * Sleeps. Return: the crew, or an error pointer.
  */
-struct fastclk_crew *fastclk_crew_start(const unsigned int *cpus, u32 n, u32 meetings)
+struct fastclk_crew *fastclk_crew_start(const unsigned int *cpus, const unsigned long *needed,
+					u32 n, u32 meetings)
 {
 	struct fastclk_crew *crew;
 	int ret;
@@ -182,12 +186,15 @@ struct fastclk_crew *fastclk_crew_start(const unsigned int *cpus, u32 n, u32 mee
 	crew->meeting = kvcalloc(meetings, sizeof(*crew->meeting), GFP_KERNEL);
 	ret = crew->meeting ? 0 : -ENOMEM;
 
+	crew->n = n;
 	for (i = 0; i < n && !ret; i++) {
 		crew->worker[i].crew = crew;
 		crew->worker[i].cpu = cpus[i];
+		if (!test_bit(i, needed))
+			continue;
 		ret = fastclk_worker_start(&crew->worker[i]);
 		if (!ret)
-			crew->n++;
+			crew->threads++;
 	}
 	if (ret) {
 		fastclk_crew_stop(crew);
@@ -203,6 +210,8 @@ static void fastclk_crew_free(struct fastclk_crew *crew)
 	u32 i;
 
 	for (i = 0; i < crew->n; i++) {
+		if (!crew->worker[i].task)
+			continue;
 		kthread_stop(crew->worker[i].task);
 		put_task_struct(crew->worker[i].task);
 	}
@@ -242,12 +251,13 @@ void fastclk_crew_stop(struct fastclk_crew *crew)
 
 	/* Each thread counts down once more when it ends, after what it still has to do. */
 	reinit_completion(&crew->done);
-	atomic_add(crew->n, &crew->pending);
+	atomic_add(crew->threads, &crew->pending);
 	WRITE_ONCE(crew->quit, true);
 	for (i = 0; i < crew->n; i++)
-		wake_up_process(crew->worker[i].task);
+		if (crew->worker[i].task)
+			wake_up_process(crew->worker[i].task);
 
-	if (!crew->n || wait_for_completion_timeout(&crew->done,
+	if (!crew->threads || wait_for_completion_timeout(&crew->done,
 						    msecs_to_jiffies(FASTCLK_CREW_STOP_MS))) {
 		fastclk_crew_free(crew);
 		return;
@@ -314,6 +324,13 @@ void fastclk_crew_meet(struct fastclk_crew *crew, u32 a, u32 b, u64 start_ns,
 	}
 }
 
+/* Has this worker something to do in the next run? */
+static bool fastclk_crew_wants(const struct fastclk_crew *crew, u32 index)
+{
+	return crew->worker[index].task &&
+	       (crew->idle_until_ns || fastclk_crew_busy(crew, index));
+}
+
 /**
  * fastclk_crew_run - have all meetings held, and forget them
  * @crew: the crew
@@ -331,13 +348,13 @@ bool fastclk_crew_run(struct fastclk_crew *crew, u64 idle_until_ns, unsigned int
 
 	crew->idle_until_ns = idle_until_ns;
 	for (i = 0; i < crew->n; i++)
-		workers += idle_until_ns || fastclk_crew_busy(crew, i);
+		workers += fastclk_crew_wants(crew, i);
 	reinit_completion(&crew->done);
 	atomic_set(&crew->pending, workers);
 
 	for (i = 0; i < crew->n; i++) {
 		worker = &crew->worker[i];
-		if (!idle_until_ns && !fastclk_crew_busy(crew, i))
+		if (!fastclk_crew_wants(crew, i))
 			continue;
 		/* Pairs with the acquire in fastclk_worker_run(). */
 		smp_store_release(&worker->go, true);

@@ -32,7 +32,8 @@ struct fastclk_meeting {
 
 struct fastclk_crew;
 
-struct fastclk_crew *fastclk_crew_start(const unsigned int *cpus, u32 n, u32 meetings);
+struct fastclk_crew *fastclk_crew_start(const unsigned int *cpus, const unsigned long *needed,
+					u32 n, u32 meetings);
 void fastclk_crew_stop(struct fastclk_crew *crew);
 void fastclk_crews_exit(void);
 bool fastclk_crew_busy(const struct fastclk_crew *crew, u32 index);

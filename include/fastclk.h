@@ -472,6 +472,8 @@ FASTCLK_COLD const char *fastclk_reason_text(uint32_t reason)
 		return "the kernel's rate for the counter makes no sense";
 	case FASTCLK_REASON_REVOKED:
 		return "the page was revoked by the administrator or the module was unloaded";
+	case FASTCLK_REASON_SUSPENDED:
+		return "the machine is falling asleep or waking up";
 	}
 	return "the page does not say why";
 }

@@ -60,6 +60,9 @@ static void refuses_what_is_wrong(void **state)
 		{ "cpus=999", -EINVAL, { "fastclk: ", "cpus=\"999\"", "list", "below" } },
 		{ "cpus=1-0", -EINVAL, { "fastclk: ", "cpus=\"1-0\"", "list", "below" } },
 		{ "cpus=99999", -EINVAL, { "fastclk: ", "cpus=\"99999\"", "list", "below" } },
+		{ "recheck_seconds=86401", -EINVAL,
+		  { "fastclk: ", "recheck_seconds=86401 ", "1", "86400" } },
+		{ "recheck_seconds=-1", -EINVAL, { "fastclk: ", "recheck_seconds", "-1" } },
 		{ "idle_injection=maybe", -EINVAL, { "fastclk: ", "idle_injection", "maybe" } },
 	};
 	unsigned int i;
@@ -84,24 +87,33 @@ static void refuses_what_is_wrong(void **state)
 
 static void takes_the_ends_of_the_range(void **state)
 {
-	static const char * const budgets[] = { "10", "60000", "0" };
-	char parameters[64], value[64];
+	static const struct {
+		const char *name;
+		const char *value;
+	} ends[] = {
+		{ "budget_ms", "10" }, { "budget_ms", "60000" }, { "budget_ms", "0" },
+		{ "recheck_seconds", "0" }, { "recheck_seconds", "1" },
+		{ "recheck_seconds", "86400" },
+	};
+	char parameters[64], path[128], value[64];
 	unsigned int i;
 
 	(void)state;
-	for (i = 0; i < COUNT(budgets); i++) {
-		snprintf(parameters, sizeof(parameters), "budget_ms=%s", budgets[i]);
+	for (i = 0; i < COUNT(ends); i++) {
+		snprintf(parameters, sizeof(parameters), "%s=%s", ends[i].name, ends[i].value);
 		assert_int_equal(load_module(parameters), 0);
-		assert_true(read_text("/sys/module/fastclk/parameters/budget_ms", value,
-				      sizeof(value)) > 0);
-		assert_int_equal(atoi(value), atoi(budgets[i]));
+		snprintf(path, sizeof(path), "/sys/module/fastclk/parameters/%s", ends[i].name);
+		assert_true(read_text(path, value, sizeof(value)) > 0);
+		assert_int_equal(atoi(value), atoi(ends[i].value));
 		unload(state);
 	}
 }
 
 static void parameters_can_be_read_and_not_written(void **state)
 {
-	static const char * const names[] = { "budget_ms", "cpus", "idle_injection" };
+	static const char * const names[] = {
+		"budget_ms", "cpus", "idle_injection", "recheck_seconds",
+	};
 	char path[128], value[64];
 	unsigned int i;
 	struct stat s;
@@ -170,6 +182,9 @@ static void modinfo_describes_them(void **state)
 		{ "cpus:", "(charp)", "List of CPUs" },
 		{ "budget_ms:", "(uint)", "10 to 60000 ms" },
 		{ "idle_injection:", "(bool)", "default Y" },
+		{ "recheck_seconds:", "(uint)", "1 to 86400 s" },
+		{ "assume_invariant:", "(bool)", "default N" },
+		{ "sample_ms:", "(uint)", "1 to 10000 ms" },
 	};
 	unsigned int i, found = 0, lines = 0;
 	char line[1024];

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# The machine sleeps and wakes up: twice, and with SOAK=1 ten times.
+
+# shellcheck source=selftests/guest.bash
+. "$(dirname "$0")/guest.bash"
+
+in_guest 'that sleeps' "
+	/selftests/suspend ${SOAK:+10}
+" --suspend -t 600 --fault-injection
+tap_end

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The machine sleeps (S3) and is woken by its clock, again and again, while a thread reads
+ * the page as fast as it can: the page cannot be used before the machine falls asleep, and
+ * then, in this order, is usable again, with another generation; CLOCK_BOOTTIME counted the
+ * sleep. A counter that was set during the sleep is found before the page can be used.
+ *
+ *	suspend [CYCLES]	2 by default
+ *
+ * Run by guest_suspend.sh, in a guest with two CPUs and the module's test build.
+ */
+#include "hotplug.h"
+
+#include <pthread.h>
+
+/* The alarm has seconds, and must not come before the machine sleeps. */
+#define SLEEP_S		"+3"
+
+static unsigned int cycles = 2;
+static struct fastclk clk;
+
+/*
+ * What a thread sees of the page: one entry for each change.
+ */
+#define MOST_SEEN	64
+static const struct fastclk_page *page;
+static struct sight {
+	uint32_t status;
+	uint32_t generation;
+	uint32_t reason;
+} seen[MOST_SEEN];
+static unsigned int sights;
+static pthread_t watcher;
+static bool watching, over;
+
+static void *watch(void *argument)
+{
+	struct fastclk_page copy;
+	struct sight now;
+
+	(void)argument;
+	while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
+		copy_page(page, &copy);
+		now.status = copy.hot.status & CAPABILITIES;
+		now.generation = copy.hot.generation;
+		now.reason = copy.verdict.reason;
+		if ((!sights || memcmp(&now, &seen[sights - 1], sizeof(now))) &&
+		    sights < MOST_SEEN) {
+			seen[sights] = now;
+			__atomic_fetch_add(&sights, 1, __ATOMIC_RELEASE);
+		}
+	}
+	return NULL;
+}
+
+static void start_watch(void)
+{
+	sights = 0;
+	over = false;
+	assert_int_equal(pthread_create(&watcher, NULL, watch, NULL), 0);
+	watching = true;
+	while (!__atomic_load_n(&sights, __ATOMIC_ACQUIRE))
+		;
+}
+
+static void end_watch(void)
+{
+	if (!watching)
+		return;
+	__atomic_store_n(&over, true, __ATOMIC_RELEASE);
+	pthread_join(watcher, NULL);
+	watching = false;
+}
+
+static bool usable(const struct sight *s)
+{
+	const uint32_t need = FASTCLK_STATUS_LINE_VALID | FASTCLK_STATUS_COMPARABLE;
+
+	return (s->status & need) == need;
+}
+
+static void sleep_once(void)
+{
+	int ret;
+
+	assert_int_equal(write_text("/sys/class/rtc/rtc0/wakealarm", "0"), 0);
+	assert_int_equal(write_text("/sys/class/rtc/rtc0/wakealarm", SLEEP_S), 0);
+	ret = write_text("/sys/power/state", "mem");
+	if (ret)
+		fail_msg("the machine does not sleep: %s", strerror(-ret));
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Every clock of the page is where the kernel's is. */
+static void expect_right_clocks(void)
+{
+	static const clockid_t clocks[] = {
+		CLOCK_BOOTTIME, CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_TAI, CLOCK_MONOTONIC_RAW,
+	};
+	struct fastclk_stamp stamp;
+	uint64_t before, after, bound;
+	struct fastclk_page copy;
+	unsigned int i;
+
+	read_device(&copy);
+	/* Without a lockstep, there is an error, for which the bound allows. */
+	bound = copy.verdict.mode == FASTCLK_MODE_LOCKSTEP ? 0 : 100000;
+	for (i = 0; i < 5000; i++) {
+		before = clock_ns(clocks[i % 5]);
+		if (fastclk_stamp(&clk, clocks[i % 5], &stamp) != FASTCLK_SOURCE_PAGE)
+			continue;
+		after = clock_ns(clocks[i % 5]);
+		if (stamp.ns + bound < before || stamp.ns > after + bound)
+			fail_msg("clock %d: %llu is not in %llu to %llu", (int)clocks[i % 5],
+				 (unsigned long long)stamp.ns, (unsigned long long)before,
+				 (unsigned long long)after);
+	}
+}
+
+/*
+ * From a usable page to a usable page: what lies between must not be usable, and begin with
+ * the reason "suspended".
+ */
+static void expect_order(void)
+{
+	unsigned int count = __atomic_load_n(&sights, __ATOMIC_ACQUIRE), first, last, i;
+
+	assert_true(count < MOST_SEEN);
+	for (first = 0; first < count && usable(&seen[first]); first++)
+		;
+	for (last = first; last < count && !usable(&seen[last]); last++)
+		;
+	for (i = 0; i < count; i++)
+		print_message("# status %#x, generation %u, reason %u\n", seen[i].status,
+			      seen[i].generation, seen[i].reason);
+	/* Once off and once on again. */
+	assert_true(first > 0 && first < last && last < count);
+	for (i = last; i < count; i++)
+		assert_true(usable(&seen[i]));
+	assert_int_equal(seen[first].reason, FASTCLK_REASON_SUSPENDED);
+	assert_int_not_equal(seen[first].generation, seen[first - 1].generation);
+	assert_int_not_equal(seen[last].generation, seen[first - 1].generation);
+	assert_int_not_equal(seen[last].generation, seen[last - 1].generation);
+}
+
+static void readers_fall_back_and_return(void **state)
+{
+	uint64_t slept_before, slept;
+	unsigned int i;
+	int fd;
+
+	(void)state;
+	alarm(DEADLINE_S + cycles * 20);
+	settle();
+	assert_int_equal(fastclk_open(&clk, FASTCLK_TEST_BUILD), 0);
+	fd = open_device(O_RDONLY);
+	page = map_device(fd);
+	for (i = 0; i < cycles; i++) {
+		start_watch();
+		slept_before = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC);
+		sleep_once();
+		/* At once, unless CPUs are short. */
+		await_attribute("verdict", "synced");
+		await_attribute("reason", "usable");
+		while (fastclk_source(&clk) != FASTCLK_SOURCE_PAGE)
+			;
+		expect_right_clocks();
+		slept = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC) - slept_before;
+		print_message("# slept for %.3f s\n", (double)slept / 1e9);
+		assert_true(slept > 100000000);
+		assert_int_equal(poll_for(fd, POLLIN, SOON_MS), POLLIN);
+		while (!usable(&seen[__atomic_load_n(&sights, __ATOMIC_ACQUIRE) - 1]))
+			;
+		end_watch();
+		expect_order();
+	}
+}
+
+/* The page is never usable again, not even between waking up and the new verdict. */
+static void a_counter_that_was_set_is_found(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	settle();
+	page = map_device(open_device(O_RDONLY));
+	set_fault("1:100000000");
+	assert_attribute("verdict", "synced");
+	start_watch();
+	sleep_once();
+	await_attribute("verdict", "unsynced");
+	end_watch();
+	set_fault("");
+	assert_true(sights > 1 && sights < MOST_SEEN);
+	for (i = 1; i < sights; i++)
+		assert_false(usable(&seen[i]));
+	assert_false(page->hot.status & FASTCLK_STATUS_COMPARABLE);
+}
+
+static int set_up(void **state)
+{
+	begin_test(state);
+	return load_with("recheck_seconds=0");
+}
+
+static int tear_down(void **state)
+{
+	end_watch();
+	fastclk_close(&clk);
+	return load_plainly(state);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(readers_fall_back_and_return, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_counter_that_was_set_is_found, set_up,
+						tear_down),
+	};
+
+	if (argc > 1)
+		cycles = (unsigned int)atoi(argv[1]);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
