@@ -140,6 +140,7 @@ void fastclk_events_init(void);
 void fastclk_events_exit(void);
 u32 fastclk_events_count(void);
 void fastclk_events_raise(void);
+void fastclk_events_update(void);
 void fastclk_events_start(struct kobject *kobject);
 void fastclk_events_stop(void);
 

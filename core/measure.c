@@ -30,6 +30,7 @@
 #include "internal.h"
 #include "measure.h"
 #include "schedule.h"
+#include "trace.h"
 #include "workers.h"
 
 /*
@@ -320,6 +321,8 @@ static bool fastclk_take_in(struct fastclk_measurement *m, const struct fastclk_
 	if (measured || b->bound_cycles < 0)
 		fastclk_bounds_narrow(&m->measured, meeting->b, meeting->a, b->bound_cycles);
 	m->exchanges += a->received + b->received;
+	trace_exchange(m->cpus[meeting->a], m->cpus[meeting->b], -b->bound_cycles, a->bound_cycles,
+		       a->received + b->received);
 
 	if (measured)
 		fastclk_connect(m, meeting->a, meeting->b);

@@ -19,6 +19,7 @@
 #include <fastclk/counter.h>
 #include "internal.h"
 #include "publish.h"
+#include "trace.h"
 
 static DEFINE_RAW_SPINLOCK(fastclk_page_lock);
 static struct page *fastclk_page_memory;
@@ -160,6 +161,15 @@ static void fastclk_page_forget(enum fastclk_reason reason)
 	fastclk_line_reason = reason;
 }
 
+/* After the lock is released: tell what changed. A new line is news only for who traces it. */
+static void fastclk_page_tell(bool changed)
+{
+	if (changed)
+		fastclk_events_raise();
+	if (trace_update_enabled())
+		fastclk_events_update();
+}
+
 /**
  * fastclk_page_set_lines - a timekeeping update in lockstep
  * @lines: the new lines
@@ -195,8 +205,7 @@ void fastclk_page_set_lines(const struct fastclk_lines *lines)
 	fastclk_publish_end(page);
 	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
 
-	if (changed)
-		fastclk_events_raise();
+	fastclk_page_tell(changed);
 }
 
 /**
@@ -218,8 +227,7 @@ void fastclk_page_set_no_line(enum fastclk_reason reason)
 	fastclk_publish_end(fastclk_page);
 	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
 
-	if (changed)
-		fastclk_events_raise();
+	fastclk_page_tell(changed);
 }
 
 static bool fastclk_page_same_clocks(const struct fastclk_clocks *x, const struct fastclk_clocks *y)
@@ -262,8 +270,7 @@ void fastclk_page_set_clocks(const struct fastclk_clocks *clocks)
 	}
 	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
 
-	if (changed)
-		fastclk_events_raise();
+	fastclk_page_tell(changed);
 }
 
 /**
@@ -322,8 +329,7 @@ void fastclk_page_set_fit(u32 era, const struct fastclk_fit *fit, u64 interval_n
 	}
 	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
 
-	if (changed)
-		fastclk_events_raise();
+	fastclk_page_tell(changed);
 }
 
 /**
@@ -405,8 +411,7 @@ void fastclk_page_set_verdict(const struct fastclk_page_verdict *found)
 	fastclk_publish_end(fastclk_page);
 	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
 
-	if (changed)
-		fastclk_events_raise();
+	fastclk_page_tell(changed);
 }
 
 /**
@@ -434,8 +439,7 @@ void fastclk_page_forget_verdict(void)
 	fastclk_publish_end(fastclk_page);
 	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
 
-	if (changed)
-		fastclk_events_raise();
+	fastclk_page_tell(changed);
 }
 
 /**

@@ -99,6 +99,10 @@ FASTCLK_ATTR(pairs, "%u", p.verdict.pairs);
 FASTCLK_ATTR(exchanges, "%llu", p.verdict.exchanges);
 FASTCLK_ATTR(generation, "%u", p.hot.generation);
 FASTCLK_ATTR(updates, "%llu", p.clocks.updates);
+FASTCLK_ATTR(error_ns, "%llu", p.verdict.error_ns);
+FASTCLK_ATTR(error_growth_ppb, "%u", p.verdict.error_growth_ppb);
+FASTCLK_ATTR(invariant, "%d", !!(p.header.features & FASTCLK_FEATURE_INVARIANT));
+FASTCLK_ATTR(assumed_invariant, "%d", !!(p.header.features & FASTCLK_FEATURE_ASSUMED));
 FASTCLK_ATTR(abi_version, "%u.%u", p.header.abi_major, p.header.abi_minor);
 
 static ssize_t counter_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -106,6 +110,12 @@ static ssize_t counter_show(struct device *dev, struct device_attribute *attr, c
 	return sysfs_emit(buf, "%s\n", FASTCLK_COUNTER_NAME);
 }
 static DEVICE_ATTR_RO(counter);
+
+static ssize_t kernel_trusts_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", fastclk_counter_trusted());
+}
+static DEVICE_ATTR_RO(kernel_trusts);
 
 static ssize_t clocksource_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -197,10 +207,15 @@ static struct attribute *fastclk_attrs[] = {
 	&dev_attr_reason.attr,
 	&dev_attr_mode.attr,
 	&dev_attr_counter.attr,
+	&dev_attr_invariant.attr,
+	&dev_attr_assumed_invariant.attr,
+	&dev_attr_kernel_trusts.attr,
 	&dev_attr_clocksource.attr,
 	&dev_attr_frequency_hz.attr,
 	&dev_attr_mult.attr,
 	&dev_attr_shift.attr,
+	&dev_attr_error_ns.attr,
+	&dev_attr_error_growth_ppb.attr,
 	&dev_attr_max_skew_cycles.attr,
 	&dev_attr_max_skew_ns.attr,
 	&dev_attr_max_warp_cycles.attr,

@@ -60,6 +60,11 @@ extern "C" {
 						 * stamps are only compared on the same CPU
 						 */
 #define FASTCLK_TEST_BUILD	(1U << 1)	/* accept a module with fault injection */
+#define FASTCLK_VARIABLE_RATE	(1U << 2)	/* accept a counter whose rate may change: the
+						 * time is within the page's bound, which
+						 * grows fast (see fastclk_stamp_error()),
+						 * but counts of cycles mean little
+						 */
 
 /* Where the time comes from, or why it does not come from the page. */
 enum fastclk_source {
@@ -80,6 +85,9 @@ enum fastclk_source {
 						 * the line is valid
 						 */
 	FASTCLK_SOURCE_BUSY		= 10,	/* the page was being written all the time */
+	FASTCLK_SOURCE_VARIABLE_RATE	= 11,	/* the counter's rate may change, and that was
+						 * not accepted (FASTCLK_VARIABLE_RATE)
+						 */
 };
 
 /*
@@ -208,6 +216,54 @@ FASTCLK_INLINE int fastclk_read_page(const struct fastclk_page *page, uint32_t n
 }
 
 /*
+ * The same, with what the page says of the error at that counter value, all under one seq.
+ * CLOCK_MONOTONIC_RAW has the same bound.
+ */
+FASTCLK_COLD int fastclk_read_error(const struct fastclk_page *page, uint32_t need,
+				    clockid_t clock, struct fastclk_stamp *stamp,
+				    uint64_t *error_ns)
+{
+	const struct fastclk_page_verdict *v = &page->verdict;
+	uint64_t hz, mhz, begin, cycles, us, growth_ppb;
+	uint32_t seq;
+	int tries, source;
+
+	for (tries = 0; tries < FASTCLK_TRIES; tries++) {
+		/* Even, or else the try fails. Pairs as in fastclk_try_page(). */
+		seq = __atomic_load_n(&page->hot.seq, __ATOMIC_ACQUIRE);
+		source = fastclk_try_page(page, need, clock, 1, 1, stamp);
+		*error_ns = FASTCLK_LOAD64(v->error_ns);
+		growth_ppb = FASTCLK_LOAD32(v->error_growth_ppb);
+		begin = FASTCLK_LOAD64(v->error_cycles);
+		hz = FASTCLK_LOAD64(page->clocks.frequency_hz);
+		fastclk_read_barrier();
+		if (source == FASTCLK_SOURCE_BUSY || seq != FASTCLK_LOAD32(page->hot.seq)) {
+			fastclk_relax();
+			continue;
+		}
+		if (source != FASTCLK_SOURCE_PAGE || !growth_ppb)
+			return source;
+		/* On a CPU whose counter is behind it may not have begun yet. */
+		cycles = (int64_t)(stamp->cycles - begin) > 0 ? stamp->cycles - begin : 0;
+		/* Whole MHz and us, rounded so that the bound gets larger. */
+		mhz = hz < 1000000 ? 1 : hz / 1000000;
+		us = cycles / mhz + 1;
+		*error_ns += us / 1000000 * growth_ppb + us % 1000000 * growth_ppb / 1000000 + 1;
+		return source;
+	}
+	return FASTCLK_SOURCE_BUSY;
+}
+
+/* More exactly, when the page has not all that is needed. */
+FASTCLK_COLD int fastclk_refine_source(const struct fastclk *clk, int source)
+{
+	uint32_t missing = clk->need & ~FASTCLK_LOAD32(clk->page->hot.status);
+
+	return source == FASTCLK_SOURCE_STATUS && missing == FASTCLK_STATUS_CONSTANT_RATE ?
+	       FASTCLK_SOURCE_VARIABLE_RATE : source;
+}
+
+/*
  * What remains when the page can't be used. Where the counter must not be read the C
  * library's clock_gettime() must not be called either: it reads it, too.
  */
@@ -333,9 +389,37 @@ static inline int fastclk_stamp(const struct fastclk *clk, clockid_t clock,
 	int source = fastclk_read_page(clk->page, clk->need, clock, 1, stamp);
 
 	if (!FASTCLK_LIKELY(source == FASTCLK_SOURCE_PAGE)) {
+		source = fastclk_refine_source(clk, source);
 		stamp->ns = fastclk_fallback_ns(clk, clock);
 		stamp->cycles = 0;
 		stamp->generation = 0;
+	}
+	return source;
+}
+
+/**
+ * fastclk_stamp_error - a stamp, with by how much it may be off
+ * @clk: the clock
+ * @clock: as fastclk_stamp()
+ * @stamp: result
+ * @error_ns: result: at that moment the kernel's clock shows @stamp->ns plus or minus this;
+ *	0 in lockstep, and where the time is clock_gettime()'s
+ *
+ * All of it comes from one look at the page, so it can be relied on even while the mode
+ * changes. Slower than fastclk_stamp(). With FASTCLK_ONE_CPU the bound holds on all CPUs
+ * only if their counters agree. Return: as fastclk_stamp().
+ */
+static inline int fastclk_stamp_error(const struct fastclk *clk, clockid_t clock,
+				      struct fastclk_stamp *stamp, uint64_t *error_ns)
+{
+	int source = fastclk_read_error(clk->page, clk->need, clock, stamp, error_ns);
+
+	if (source != FASTCLK_SOURCE_PAGE) {
+		source = fastclk_refine_source(clk, source);
+		stamp->ns = fastclk_fallback_ns(clk, clock);
+		stamp->cycles = 0;
+		stamp->generation = 0;
+		*error_ns = 0;
 	}
 	return source;
 }
@@ -395,7 +479,7 @@ static inline int fastclk_snapshot(const struct fastclk *clk, struct fastclk_sna
 		fastclk_read_barrier();
 		if (!(seq & 1) && seq == FASTCLK_LOAD32(hot->seq))
 			return (status & clk->need) == clk->need ? FASTCLK_SOURCE_PAGE :
-								   FASTCLK_SOURCE_STATUS;
+			       fastclk_refine_source(clk, FASTCLK_SOURCE_STATUS);
 		fastclk_relax();
 	}
 	return FASTCLK_SOURCE_BUSY;
@@ -448,7 +532,8 @@ static inline int fastclk_source(const struct fastclk *clk)
 
 	if (clk->opened != FASTCLK_SOURCE_PAGE)
 		return (int)clk->opened;
-	return fastclk_read_page(clk->page, clk->need, CLOCK_MONOTONIC, 1, &stamp);
+	return fastclk_refine_source(clk, fastclk_read_page(clk->page, clk->need, CLOCK_MONOTONIC,
+							    1, &stamp));
 }
 
 /**
@@ -467,11 +552,13 @@ FASTCLK_COLD const char *fastclk_reason_text(uint32_t reason)
 	case FASTCLK_REASON_UNSYNCED:
 		return "the counters of the CPUs disagree";
 	case FASTCLK_REASON_CLOCKSOURCE:
-		return "the kernel keeps time with another clocksource than the counter";
+		return "the kernel found the counter, its clocksource, unstable";
 	case FASTCLK_REASON_RATE:
 		return "the kernel's rate for the counter makes no sense";
 	case FASTCLK_REASON_REVOKED:
 		return "the page was revoked by the administrator or the module was unloaded";
+	case FASTCLK_REASON_SAMPLING:
+		return "the counter is being compared with the kernel's clock";
 	case FASTCLK_REASON_SUSPENDED:
 		return "the machine is falling asleep or waking up";
 	}
@@ -507,6 +594,9 @@ FASTCLK_COLD const char *fastclk_source_text(int source)
 		return "the page is not up to date, or the counter has jumped";
 	case FASTCLK_SOURCE_BUSY:
 		return "the page was being written for too long";
+	case FASTCLK_SOURCE_VARIABLE_RATE:
+		return "the counter's rate may change at any time, and the program did not say "
+		       "that this will do (FASTCLK_VARIABLE_RATE)";
 	}
 	return "unknown";
 }
@@ -527,7 +617,7 @@ FASTCLK_COLD const char *fastclk_why(const struct fastclk *clk)
 
 /*
  * Is a clock of the page where clock_gettime() is? A read between two calls must lie
- * between their values. It may miss for once: the page is written a moment after the
+ * between their values, give or take the error that the page admits. It may miss for once: the page is written a moment after the
  * vDSO's data, and the clock may be set. And a bracket says little when it is wide, so one
  * that was torn apart by a preemption is tried again; if all of them are wide, as on a
  * machine that is short of CPUs, they must do, but a narrow one that misses outweighs them.
@@ -536,16 +626,16 @@ FASTCLK_COLD int fastclk_verify_clock(const struct fastclk_page *page, clockid_t
 {
 	const uint64_t narrow_ns = 20000;
 	struct fastclk_stamp stamp;
-	uint64_t before, after;
+	uint64_t before, after, error_ns;
 	int tries, inside, narrow, missed = 0, wide = 0;
 
 	for (tries = 0; tries < 16; tries++) {
 		before = fastclk_gettime_ns(clock);
-		if (fastclk_read_page(page, FASTCLK_STATUS_LINE_VALID, clock, 1, &stamp) !=
-		    FASTCLK_SOURCE_PAGE)
+		if (fastclk_read_error(page, FASTCLK_STATUS_LINE_VALID, clock, &stamp,
+				       &error_ns) != FASTCLK_SOURCE_PAGE)
 			continue;
 		after = fastclk_gettime_ns(clock);
-		inside = before <= stamp.ns && stamp.ns <= after;
+		inside = before <= stamp.ns + error_ns && stamp.ns <= after + error_ns;
 		narrow = after - before <= narrow_ns;
 		if (inside && narrow)
 			return 1;
@@ -616,7 +706,7 @@ FASTCLK_COLD int fastclk_map(struct fastclk *clk, const char *path)
  * fastclk_open_at - open a clock
  * @clk: the clock
  * @path: a file to map, usually FASTCLK_DEVICE
- * @flags: FASTCLK_ONE_CPU, FASTCLK_TEST_BUILD
+ * @flags: FASTCLK_ONE_CPU, FASTCLK_TEST_BUILD, FASTCLK_VARIABLE_RATE
  *
  * Maps the page, and compares each of its clocks once with clock_gettime(), so that a page
  * that is not about this process's clocks (another time namespace) is not believed. If
@@ -633,7 +723,9 @@ FASTCLK_COLD int fastclk_open_at(struct fastclk *clk, const char *path, unsigned
 
 	memset(clk, 0, sizeof(*clk));
 	clk->page = &none;
-	clk->need = FASTCLK_STATUS_LINE_VALID | FASTCLK_STATUS_CONSTANT_RATE;
+	clk->need = FASTCLK_STATUS_LINE_VALID;
+	if (!(flags & FASTCLK_VARIABLE_RATE))
+		clk->need |= FASTCLK_STATUS_CONSTANT_RATE;
 	if (!(flags & FASTCLK_ONE_CPU))
 		clk->need |= FASTCLK_STATUS_COMPARABLE;
 

@@ -12,7 +12,8 @@
 static const char * const readable[] = {
 	"verdict", "reason", "mode", "counter", "clocksource", "frequency_hz", "mult", "shift",
 	"max_skew_cycles", "max_skew_ns", "max_warp_cycles", "worst_pair", "bad_cpus", "cpus",
-	"pairs", "exchanges", "generation", "updates", "abi_version",
+	"pairs", "exchanges", "generation", "updates", "abi_version", "invariant",
+	"assumed_invariant", "kernel_trusts", "error_ns", "error_growth_ppb",
 };
 
 static const char * const writable[] = { "recheck", "revoke" };
@@ -106,6 +107,10 @@ FIELD(pairs, p->verdict.pairs)
 FIELD(exchanges, p->verdict.exchanges)
 FIELD(generation, p->hot.generation)
 FIELD(updates, p->clocks.updates)
+FIELD(error_ns, p->verdict.error_ns)
+FIELD(error_growth_ppb, p->verdict.error_growth_ppb)
+FIELD(invariant, !!(p->header.features & FASTCLK_FEATURE_INVARIANT))
+FIELD(assumed_invariant, !!(p->header.features & FASTCLK_FEATURE_ASSUMED))
 
 static void numbers_are_those_of_the_page(void **state)
 {
@@ -120,6 +125,10 @@ static void numbers_are_those_of_the_page(void **state)
 	assert_number("exchanges", exchanges);
 	assert_number("generation", generation);
 	assert_number("updates", updates);
+	assert_number("error_ns", error_ns);
+	assert_number("error_growth_ppb", error_growth_ppb);
+	assert_number("invariant", invariant);
+	assert_number("assumed_invariant", assumed_invariant);
 }
 
 /* Two CPUs, clocksource tsc: what is to be expected. */
@@ -142,6 +151,9 @@ static void values_make_sense(void **state)
 	assert_attribute("max_warp_cycles", "0");
 	assert_attribute("bad_cpus", "");
 	assert_attribute("worst_pair", "0,1");
+	assert_attribute("assumed_invariant", "0");
+	/* It would not be the clocksource otherwise. */
+	assert_attribute("kernel_trusts", "1");
 
 	length = read_text("/sys/devices/system/clocksource/clocksource0/current_clocksource",
 			   kernels, sizeof(kernels));

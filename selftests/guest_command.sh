@@ -159,7 +159,7 @@ expect status 0 '^usable +yes' \
 	'counter +tsc at [0-9.]+ MHz' 'clocksource +tsc ' 'tested +2 CPUs, 1 of 1 pairs' \
 	'skew +at most [0-9]+ cycles' 'warp +none' 'bad CPUs +none' 'line +ns = \(cycles \* [0-9]+ ' \
 	'window +0\.[0-9]+ s old, valid for another [0-9.]+ s' 'generation +[1-9]' 'updates +[1-9]' \
-	'ABI 1\.0' -- 'status says that the clock can be used, and gives all figures'
+	'rate +constant enough' 'trust +the kernel trusts' 'ABI 1\.0' -- 'status says that the clock can be used, and gives all figures'
 expect_json json '$j->{usable} eq "1" && $j->{source} == 0 && $j->{verdict} eq "synced" &&
 	$j->{mode} eq "lockstep" && $j->{reason} eq "usable" && $j->{kernel_clocksource} eq "tsc" &&
 	$j->{bad_cpus} eq "" && $j->{max_skew_ns} > 0 && $j->{max_warp_ns} == 0 &&
@@ -220,15 +220,31 @@ run hpet fastclk status
 run hpet_now fastclk now
 run hpet_bench fastclk bench
 run hpet_json fastclk status --json
+rmmod fastclk
+insmod /fastclk.ko assume_invariant=1
+settle
+run assumed fastclk status
+run assumed_now fastclk now
+run assumed_json fastclk status --json
 ' -A clocksource=hpet -t 180
 
-expect hpet 1 'usable +no' "clocksource is hpet" 'echo tsc >' 'mode +unusable' 'line +none' \
-	-- 'with clocksource=hpet, status names the clocksource, and how to change it'
-expect hpet_now 1 '[0-9]+ ' 'another clocksource' -- 'with clocksource=hpet, now falls back'
-expect hpet_bench 1 'source: clock_gettime\(\), since .* another clocksource' \
-	-- 'with clocksource=hpet, bench says first that it measures falling back'
-expect_json hpet_json '!$j->{usable} && $j->{reason} eq "clocksource" && !defined $j->{line_age_ns}' \
-	'with clocksource=hpet, status --json says so'
+expect hpet 1 'usable +no' "clocksource is hpet" 'echo tsc >' 'assume_invariant=1' 'FASTCLK_VARIABLE_RATE' \
+	'mode +variable: .* within [0-9]+ ns of ' 'rate +may change' 'trust +the kernel trusts' \
+	-- 'with clocksource=hpet, status names the clocksource, the rate that may change, and what to do'
+expect hpet_now 1 '[0-9]+ ' 'rate may change' -- 'with a variable rate, now falls back'
+expect hpet_bench 1 'source: clock_gettime\(\), since .* rate may change' \
+	-- 'with a variable rate, bench says first that it measures falling back'
+expect_json hpet_json '!$j->{usable} && $j->{source} == 11 && $j->{reason} eq "usable" &&
+	$j->{mode} eq "variable" && !$j->{invariant} && !$j->{assumed_invariant} && $j->{kernel_trusts} &&
+	!$j->{capabilities}{constant_rate} && $j->{page}{verdict}{error_ns} > 0' \
+	'with a variable rate, status --json says so'
+expect assumed 0 'usable +yes' 'mode +disciplined: .* within [0-9]+ ns of ' 'clocksource +hpet' \
+	'rate +assumed by the administrator .*assume_invariant' 'trust +the kernel trusts' \
+	-- 'that the rate was assumed to be constant is shown, and the clock can be used'
+expect assumed_now 0 '^[0-9]+ $' -- 'now reads the page then'
+expect_json assumed_json '$j->{usable} && $j->{mode} eq "disciplined" && !$j->{invariant} &&
+	$j->{assumed_invariant} && $j->{capabilities}{constant_rate} && !$j->{capabilities}{lockstep}' \
+	'and status --json says so'
 
 # --- a test build, with CPUs that disagree
 

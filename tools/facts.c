@@ -97,6 +97,7 @@ void facts_collect(struct facts *facts, const char *path)
 		return;
 	facts->bad_cpus = file_text(ATTRIBUTES "bad_cpus");
 	facts->cpus_parameter = file_text("/sys/module/fastclk/parameters/cpus");
+	facts->kernel_trusts = file_text(ATTRIBUTES "kernel_trusts");
 }
 
 /**
@@ -111,6 +112,7 @@ void facts_free(struct facts *facts)
 	free(facts->bad_cpus);
 	free(facts->cpus_parameter);
 	free(facts->timens);
+	free(facts->kernel_trusts);
 }
 
 /**
@@ -238,6 +240,8 @@ const char *facts_reason(const struct facts *facts)
 		[FASTCLK_REASON_CLOCKSOURCE] = "clocksource",
 		[FASTCLK_REASON_RATE] = "rate",
 		[FASTCLK_REASON_REVOKED] = "revoked",
+		[FASTCLK_REASON_SAMPLING] = "sampling",
+		[FASTCLK_REASON_SUSPENDED] = "suspended",
 	};
 
 	return WORD(names, facts->page.verdict.reason);

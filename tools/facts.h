@@ -22,6 +22,7 @@
  * @bad_cpus: list of CPUs, "" if there are none
  * @cpus_parameter: CPUs that the module was told to test, "" for all
  * @timens: offsets of this process's time namespace, "" if it has none
+ * @kernel_trusts: "1" if the kernel would keep time with the counter, "0" if not
  *
  * Texts that could not be read are NULL.
  */
@@ -36,6 +37,7 @@ struct facts {
 	char *bad_cpus;
 	char *cpus_parameter;
 	char *timens;
+	char *kernel_trusts;
 };
 
 void facts_collect(struct facts *facts, const char *path);

@@ -127,9 +127,9 @@ static void say_mode(const struct facts *facts)
 		break;
 	case FASTCLK_MODE_DISCIPLINED:
 	case FASTCLK_MODE_VARIABLE:
-		say("mode", "%s: the page follows the kernel's clock within %" PRIu64 " ns, and %u "
-		    "ppb more with time", facts_mode(facts), (uint64_t)v->error_ns,
-		    v->error_growth_ppb);
+		say("mode", "%s: the page was within %" PRIu64 " ns of the kernel's clock when it "
+		    "was published, and may leave it by %u ns per second from then on",
+		    facts_mode(facts), (uint64_t)v->error_ns, v->error_growth_ppb);
 		break;
 	case FASTCLK_MODE_UNUSABLE:
 		say("mode", "unusable: the page gives no time");
@@ -137,6 +137,29 @@ static void say_mode(const struct facts *facts)
 	default:
 		say("mode", "unknown to this program (%u)", v->mode);
 	}
+}
+
+/* What processor, administrator and kernel think of the counter; the verdict is ours. */
+static void say_trust(const struct facts *facts)
+{
+	uint64_t features = facts->page.header.features;
+
+	if (features & FASTCLK_FEATURE_INVARIANT)
+		say("rate", "invariant: the processor says that the counter's rate is constant");
+	else if (features & FASTCLK_FEATURE_ASSUMED)
+		say("rate", "assumed by the administrator to be constant (assume_invariant); the "
+		    "processor does not say so");
+	else if (facts->page.hot.status & FASTCLK_STATUS_LOCKSTEP)
+		say("rate", "constant enough for the kernel to keep time with it; the processor "
+		    "does not say that it is constant");
+	else
+		say("rate", "may change at any time, since the processor does not say that it is "
+		    "constant");
+	if (!facts->kernel_trusts)
+		return;
+	say("trust", strcmp(facts->kernel_trusts, "1") ?
+	    "the kernel does not trust the counter: it found it unstable" :
+	    "the kernel trusts the counter, and would keep time with it");
 }
 
 static void say_measurement(const struct facts *facts)
@@ -208,6 +231,7 @@ static void say_page(const struct facts *facts)
 	say("counter", "%s %s", facts_counter(facts), rate);
 	if (facts->clocksource)
 		say("clocksource", "%s is the kernel's", facts->clocksource);
+	say_trust(facts);
 	say_measurement(facts);
 	say_line(facts);
 	say("generation", "%u", page->hot.generation);
@@ -238,6 +262,15 @@ static void advise_clocksource(const struct facts *facts)
 	else
 		say("what to do", "Find out why the kernel does not trust %s: dmesg | grep -iE "
 		    "'tsc|clocksource'", counter);
+}
+
+static void advise_variable(const struct facts *facts)
+{
+	advise_clocksource(facts);
+	say("", "If you know that the counter's rate is constant, say so: modprobe -r fastclk; "
+	    "modprobe fastclk assume_invariant=1");
+	say("", "Programs that can do with a rate which may change can use the clock: see "
+	    "FASTCLK_VARIABLE_RATE.");
 }
 
 static void advise_unsynced(const struct facts *facts)
@@ -282,6 +315,10 @@ static void advise_reason(const struct facts *facts)
 		break;
 	case FASTCLK_REASON_RATE:
 		say("what to do", REPORT);
+		break;
+	case FASTCLK_REASON_SAMPLING:
+	case FASTCLK_REASON_SUSPENDED:
+		say("what to do", "Try again: this takes a moment only.");
 		break;
 	case FASTCLK_REASON_REVOKED:
 		say("what to do", RELOAD);
@@ -339,6 +376,9 @@ static void advise(const struct facts *facts)
 		break;
 	case FASTCLK_SOURCE_BUSY:
 		say("what to do", "Try again.");
+		break;
+	case FASTCLK_SOURCE_VARIABLE_RATE:
+		advise_variable(facts);
 		break;
 	}
 }

@@ -107,6 +107,8 @@ static void derived(const struct facts *facts)
 	json_string("reason", facts_reason(facts));
 	json_string("reason_text", fastclk_reason_text(page->verdict.reason));
 	capabilities(page->hot.status);
+	json_bool("invariant", page->header.features & FASTCLK_FEATURE_INVARIANT);
+	json_bool("assumed_invariant", page->header.features & FASTCLK_FEATURE_ASSUMED);
 	known("max_skew_ns", facts_ns(facts, page->verdict.max_skew_cycles));
 	known("max_warp_ns", facts_ns(facts, page->verdict.max_warp_cycles));
 	known("line_age_ns", age == FACTS_UNKNOWN ? age : facts_ns(facts, age));
@@ -131,6 +133,10 @@ void status_json(const struct facts *facts)
 	json_string("bad_cpus", facts->bad_cpus);
 	json_string("cpus_parameter", facts->cpus_parameter);
 	json_string("time_namespace", facts->timens);
+	if (facts->kernel_trusts)
+		json_bool("kernel_trusts", !strcmp(facts->kernel_trusts, "1"));
+	else
+		json_null("kernel_trusts");
 	if (facts->have_page) {
 		known("cycles", facts->have_cycles ? facts->cycles : FACTS_UNKNOWN);
 		derived(facts);
@@ -143,7 +149,7 @@ void status_json(const struct facts *facts)
 	} else {
 		static const char * const names[] = {
 			"cycles", "counter", "mode", "verdict", "reason", "reason_text",
-			"capabilities", "max_skew_ns", "max_warp_ns", "line_age_ns",
+			"capabilities", "invariant", "assumed_invariant", "max_skew_ns", "max_warp_ns", "line_age_ns",
 			"line_left_ns", "page",
 		};
 		size_t i;
