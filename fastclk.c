@@ -30,6 +30,10 @@ static bool idle_injection = true;
 module_param(idle_injection, bool, 0444);
 MODULE_PARM_DESC(idle_injection, "In a virtual machine in which pairs of CPUs starve: idle all CPUs for up to 100 ms at a time while pairs are measured (default Y)");
 
+static bool offsets = true;
+module_param(offsets, bool, 0444);
+MODULE_PARM_DESC(offsets, "Where counters differ by constants: publish an offset for each CPU, for readers to add (default Y; N: the verdict is unsynced)");
+
 static bool assume_invariant;
 module_param(assume_invariant, bool, 0444);
 MODULE_PARM_DESC(assume_invariant, "The counter's rate is constant although the processor does not say so (default N)");
@@ -59,6 +63,7 @@ static int __init fastclk_init(void)
 		.cpus = cpus,
 		.budget_ms = budget_ms,
 		.idle_injection = idle_injection,
+		.offsets = offsets,
 	};
 	int ret;
 

@@ -107,7 +107,7 @@ static void fastclk_identity_compare(const struct fastclk_page *memory, unsigned
 static ssize_t identity_write(struct file *file, const char __user *buffer, size_t count,
 			      loff_t *position)
 {
-	const struct fastclk_page *memory = page_address(fastclk_page_page());
+	const struct fastclk_page *memory = page_address(fastclk_page_page(0));
 	unsigned long deadline;
 	unsigned int ms;
 	int ret;

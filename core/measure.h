@@ -32,7 +32,10 @@ struct fastclk_pair {
  * @left: how many these are
  * @width: how many pairs may run at once
  * @exchanges: hand-overs evaluated
+ * @passes: how often all CPUs were reached
  * @judgement: what follows
+ * @has_offsets: with these offsets, to be added, the counters agree, as far as was measured
+ * @offset_cycles: for each CPU
  */
 struct fastclk_measurement {
 	u32 n;
@@ -49,7 +52,10 @@ struct fastclk_measurement {
 	u32 left;
 	u32 width;
 	u64 exchanges;
+	u32 passes;
 	struct fastclk_judgement judgement;
+	bool has_offsets;
+	s64 *offset_cycles;
 };
 
 u32 fastclk_pairs(u32 n);
@@ -57,6 +63,8 @@ struct fastclk_measurement *fastclk_measurement_new(const struct cpumask *wanted
 void fastclk_measurement_free(struct fastclk_measurement *m);
 int fastclk_measure(struct fastclk_measurement *m, unsigned int budget_ms, bool may_idle,
 		    const bool *stop);
+void fastclk_measure_again(struct fastclk_measurement *m);
 void fastclk_conclude(struct fastclk_measurement *m);
+bool fastclk_confirms(const struct fastclk_measurement *earlier, struct fastclk_measurement *m);
 
 #endif /* _FASTCLK_MEASURE_H */

@@ -16,10 +16,8 @@ static bool fastclk_offset_fits(s64 bound, s64 offset_i, s64 offset_j)
 {
 	s64 difference;
 
-	/* What does not fit into 64 bits is beyond all bounds, on the one or the other side. */
-	if (__builtin_sub_overflow(offset_j, offset_i, &difference))
-		return offset_j < offset_i;
-	return difference <= bound;
+	/* What does not fit into 64 bits is beyond the bound of i against j or of j against i. */
+	return !__builtin_sub_overflow(offset_j, offset_i, &difference) && difference <= bound;
 }
 
 /**

@@ -61,6 +61,7 @@ static void refuses_what_is_wrong(void **state)
 		{ "cpus=1-0", -EINVAL, { "fastclk: ", "cpus=\"1-0\"", "list", "below" } },
 		{ "cpus=99999", -EINVAL, { "fastclk: ", "cpus=\"99999\"", "list", "below" } },
 		{ "idle_injection=maybe", -EINVAL, { "fastclk: ", "idle_injection", "maybe" } },
+		{ "offsets=maybe", -EINVAL, { "fastclk: ", "offsets", "maybe" } },
 	};
 	unsigned int i;
 	int log, ret;
@@ -170,6 +171,7 @@ static void modinfo_describes_them(void **state)
 		{ "cpus:", "(charp)", "List of CPUs" },
 		{ "budget_ms:", "(uint)", "10 to 60000 ms" },
 		{ "idle_injection:", "(bool)", "default Y" },
+		{ "offsets:", "(bool)", "default Y" },
 	};
 	unsigned int i, found = 0, lines = 0;
 	char line[1024];
