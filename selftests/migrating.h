@@ -19,15 +19,18 @@
 /* Stamps between two migrations: some 10 us, or 100 where the CPU is emulated. */
 #define STAMPS_PER_CPU	500
 
+/* A generation has a place of its own for its last stamp; stamps of others don't compare. */
+#define GENERATIONS	64
+
 /*
  * struct migrating - a run
- * @last: the last stamp, on a cache line of its own
+ * @last: the last stamp of each generation, on cache lines of their own
  * @clk: the clock
  * @cpus: how many CPUs
  * @wanted: stamps for each thread
  */
 struct migrating {
-	uint64_t last __attribute__((aligned(128)));
+	uint64_t last[GENERATIONS] __attribute__((aligned(128)));
 	const struct fastclk *clk __attribute__((aligned(128)));
 	unsigned int cpus;
 	unsigned long wanted;
@@ -38,6 +41,7 @@ struct migrating {
  * @cpu: where it starts
  * @stamps: taken from the page
  * @fallbacks: taken from clock_gettime(), which don't count
+ * @changes: of the generation, at most; what was just taken does not count then
  * @moves: from CPU to CPU
  * @backwards: were smaller than the last one
  * @largest_ns: by so much at most
@@ -48,6 +52,7 @@ struct migrating_thread {
 	unsigned int cpu;
 	unsigned long stamps;
 	unsigned long fallbacks;
+	unsigned long changes;
 	unsigned long moves;
 	unsigned long backwards;
 	uint64_t largest_ns;
@@ -69,14 +74,21 @@ static inline void *migrating_thread(void *argument)
 	struct migrating_thread *t = argument;
 	struct migrating *run = t->run;
 	struct fastclk_stamp stamp;
-	uint64_t last;
+	uint32_t generation;
+	uint64_t last, *place;
 
-	while (t->stamps < run->wanted && t->fallbacks < run->wanted) {
+	while (t->stamps < run->wanted && t->fallbacks + t->changes < run->wanted) {
 		if ((t->stamps + t->fallbacks) % STAMPS_PER_CPU == 0)
 			migrate(t);
-		last = __atomic_load_n(&run->last, __ATOMIC_ACQUIRE);
+		generation = fastclk_generation(run->clk);
+		place = &run->last[generation % GENERATIONS];
+		last = __atomic_load_n(place, __ATOMIC_ACQUIRE);
 		if (fastclk_stamp(run->clk, CLOCK_MONOTONIC, &stamp)) {
 			t->fallbacks++;
+			continue;
+		}
+		if (stamp.generation != generation) {
+			t->changes++;
 			continue;
 		}
 		t->stamps++;
@@ -85,7 +97,7 @@ static inline void *migrating_thread(void *argument)
 			if (last - stamp.ns > t->largest_ns)
 				t->largest_ns = last - stamp.ns;
 		}
-		__atomic_compare_exchange_n(&run->last, &last, stamp.ns, false, __ATOMIC_RELEASE,
+		__atomic_compare_exchange_n(place, &last, stamp.ns, false, __ATOMIC_RELEASE,
 					    __ATOMIC_RELAXED);
 	}
 	return NULL;

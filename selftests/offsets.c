@@ -197,13 +197,14 @@ static void assert_monotonic(void)
 	struct migrating_thread sum;
 	struct fastclk clk;
 	int source = open_page(&clk);
+	uint32_t generation = fastclk_generation(&clk);
 
 	if (source)
 		fail_msg("%s", fastclk_source_text(source));
 	sum = migrating(&clk, stamps);
-	printf("# %lu stamps, %lu migrations, %lu fallbacks, %lu backwards, by %" PRIu64
-	       " ns at most\n", sum.stamps, sum.moves, sum.fallbacks, sum.backwards,
-	       sum.largest_ns);
+	printf("# %lu stamps, %lu migrations, %lu fallbacks, %u generations, %lu backwards, by %"
+	       PRIu64 " ns at most\n", sum.stamps, sum.moves, sum.fallbacks,
+	       fastclk_generation(&clk) - generation + 1, sum.backwards, sum.largest_ns);
 	fastclk_close(&clk);
 	assert_true(sum.stamps >= stamps);
 	assert_int_equal(sum.backwards, 0);
