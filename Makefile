@@ -13,7 +13,7 @@ CFLAGS ?= -O2 -g
 WARNINGS := -Wall -Wextra -Wpedantic
 
 # Sources of the module without kernel headers, which programs and unit tests share.
-PURE := schedule verdict discipline
+PURE := schedule verdict offsets discipline
 
 # The directory in arch/ for the machine that the compiler makes code for.
 # Nothing where there is no compiler yet, for make setup.

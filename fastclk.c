@@ -35,6 +35,10 @@ static unsigned int recheck_seconds = 60;
 module_param(recheck_seconds, uint, 0444);
 MODULE_PARM_DESC(recheck_seconds, "How often all pairs of CPUs are checked again, 1 to 86400 s, or 0: never (default 60)");
 
+static bool offsets = true;
+module_param(offsets, bool, 0444);
+MODULE_PARM_DESC(offsets, "Where counters differ by constants: publish an offset for each CPU, for readers to add (default Y; N: the verdict is unsynced)");
+
 static bool assume_invariant;
 module_param(assume_invariant, bool, 0444);
 MODULE_PARM_DESC(assume_invariant, "The counter's rate is constant although the processor does not say so (default N)");
@@ -70,6 +74,7 @@ static int __init fastclk_init(void)
 		.budget_ms = budget_ms,
 		.idle_injection = idle_injection,
 		.recheck_seconds = recheck_seconds,
+		.offsets = offsets,
 	};
 	int ret;
 

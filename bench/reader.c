@@ -36,6 +36,8 @@ static int judge(const struct measure_result *result)
 		  measure_ratio(result, MEASURE_ORDERED, MEASURE_BARE_ORDERED) },
 		{ "ordered / clock_gettime", 0.90, "",
 		  measure_ratio(result, MEASURE_ORDERED, MEASURE_GETTIME) },
+		{ "with offsets / ordered", 1.05, "",
+		  measure_ratio(result, MEASURE_OFFSETS, MEASURE_ORDERED) },
 		{ "open and first read", 100, " us", result->open_us },
 	};
 	int missed = 0;
@@ -54,11 +56,12 @@ static int judge(const struct measure_result *result)
 
 int main(void)
 {
-	struct native_page native = native_page_create();
+	struct native_page native = native_page_create(), offsets = native_page_create();
 	struct measure_result result;
 	int error, missed;
 
-	error = measure(native.path, &result);
+	native_page_set_offsets(&offsets);
+	error = measure(native.path, offsets.path, &result);
 	if (error) {
 		fprintf(stderr, "bench/reader: staying on one CPU: %s\n", strerror(-error));
 		return 1;

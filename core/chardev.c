@@ -102,7 +102,7 @@ static int fastclk_release(struct inode *inode, struct file *file)
 
 static loff_t fastclk_llseek(struct file *file, loff_t offset, int whence)
 {
-	return fixed_size_llseek(file, offset, whence, sizeof(struct fastclk_page));
+	return fixed_size_llseek(file, offset, whence, fastclk_page_size());
 }
 
 /*
@@ -123,8 +123,8 @@ static void fastclk_leave(void)
 static ssize_t fastclk_read(struct file *file, char __user *buffer, size_t count, loff_t *position)
 {
 	struct fastclk_file *f = file->private_data;
-	struct fastclk_page copy;
-	ssize_t ret;
+	ssize_t ret = -ENOMEM;
+	void *copy;
 	u32 seen;
 
 	if (*position || !count)
@@ -134,15 +134,20 @@ static ssize_t fastclk_read(struct file *file, char __user *buffer, size_t count
 
 	/* Counted before copied, so that no event is lost in between. */
 	seen = fastclk_events_count();
-	fastclk_page_read(&copy);
-	count = min(count, sizeof(copy));
-	if (copy_to_user(buffer, &copy, count)) {
+	count = min(count, fastclk_page_size());
+	copy = kvmalloc(count, GFP_KERNEL_ACCOUNT);
+	if (!copy)
+		goto out;
+	fastclk_page_read_all(copy, count);
+	if (copy_to_user(buffer, copy, count)) {
 		ret = -EFAULT;
 	} else {
 		WRITE_ONCE(f->seen, seen);
 		*position = count;
 		ret = count;
 	}
+	kvfree(copy);
+out:
 	fastclk_leave();
 	return ret;
 }
@@ -165,7 +170,10 @@ static __poll_t fastclk_poll(struct file *file, struct poll_table_struct *wait)
 
 static int fastclk_mmap_page(struct vm_area_struct *vma)
 {
-	if (vma->vm_pgoff || vma->vm_end - vma->vm_start > PAGE_SIZE)
+	size_t length = vma->vm_end - vma->vm_start, offset;
+	int ret = 0;
+
+	if (vma->vm_pgoff || length > PAGE_ALIGN(fastclk_page_size()))
 		return -EINVAL;
 	/* VM_SHARED is not set for files that were opened read-only. */
 	if (!(vma->vm_flags & VM_MAYSHARE))
@@ -184,10 +192,12 @@ static int fastclk_mmap_page(struct vm_area_struct *vma)
 	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP);
 
 	/*
-	 * Takes a reference on the page. There are no vm_ops, so that nothing of this mapping
+	 * Takes references on the pages. There are no vm_ops, so that nothing of this mapping
 	 * points into the module.
 	 */
-	return vm_insert_page(vma, vma->vm_start, fastclk_page_page());
+	for (offset = 0; !ret && offset < length; offset += PAGE_SIZE)
+		ret = vm_insert_page(vma, vma->vm_start + offset, fastclk_page_page(offset));
+	return ret;
 }
 
 static int fastclk_mmap(struct file *file, struct vm_area_struct *vma)

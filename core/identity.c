@@ -195,7 +195,7 @@ static ssize_t fastclk_compare_for(const char __user *buffer, size_t count,
 				   void (*compare)(const struct fastclk_page *memory,
 						   unsigned int count))
 {
-	const struct fastclk_page *memory = page_address(fastclk_page_page());
+	const struct fastclk_page *memory = page_address(fastclk_page_page(0));
 	unsigned long deadline;
 	unsigned int ms;
 	int ret;

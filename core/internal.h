@@ -20,8 +20,12 @@ struct seq_file;
 bool fastclk_counter_drives(const struct clocksource *cs);
 u32 fastclk_counter_khz(void);
 bool fastclk_counter_invariant(void);
+bool fastclk_counter_has_cpu(void);
 bool fastclk_counter_trusted(void);
 bool fastclk_in_guest(void);
+
+/* Entries in the table of offsets: as many CPUs as the 12 bits that readers get can name. */
+#define FASTCLK_TABLE_MAX	4096U
 
 /*
  * struct fastclk_lines - all that a timekeeping update changes on the page
@@ -77,8 +81,11 @@ struct fastclk_task {
 /* core/page.c: the only writer of the page */
 int fastclk_page_init(bool assume_invariant);
 void fastclk_page_exit(void);
-struct page *fastclk_page_page(void);
+size_t fastclk_page_size(void);
+struct page *fastclk_page_page(size_t offset);
 void fastclk_page_read(struct fastclk_page *copy);
+void fastclk_page_read_all(void *copy, size_t size);
+u64 fastclk_page_counter(void);
 void fastclk_page_set_lines(const struct fastclk_lines *lines);
 void fastclk_page_set_no_line(enum fastclk_reason reason);
 void fastclk_page_set_clocks(const struct fastclk_clocks *clocks);
@@ -86,7 +93,8 @@ bool fastclk_page_get_task(struct fastclk_task *task);
 void fastclk_page_set_fit(u32 era, const struct fastclk_fit *fit, u64 interval_ns);
 void fastclk_page_restart(void);
 void fastclk_page_set_suspended(bool suspended);
-void fastclk_page_set_verdict(const struct fastclk_page_verdict *found);
+void fastclk_page_set_verdict(const struct fastclk_page_verdict *found, const unsigned int *cpus,
+			      const s64 *offset_cycles);
 void fastclk_page_forget_verdict(void);
 void fastclk_page_revoke(void);
 
@@ -107,6 +115,7 @@ struct fastclk_sync_parameters {
 	unsigned int budget_ms;		/* 0: by the number of CPUs */
 	bool idle_injection;		/* may other vCPUs be idled in a guest? */
 	unsigned int recheck_seconds;	/* how often all is checked again, 0: never */
+	bool offsets;			/* may the verdict be FASTCLK_VERDICT_OFFSET? */
 };
 
 int fastclk_sync_init(const struct fastclk_sync_parameters *parameters);

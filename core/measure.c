@@ -29,6 +29,7 @@
 
 #include "internal.h"
 #include "measure.h"
+#include "offsets.h"
 #include "schedule.h"
 #include "trace.h"
 #include "workers.h"
@@ -131,6 +132,7 @@ void fastclk_measurement_free(struct fastclk_measurement *m)
 	kvfree(m->measured.bound_cycles);
 	kvfree(m->bounds.bound_cycles);
 	kvfree(m->conflicts);
+	kvfree(m->offset_cycles);
 	kvfree(m->group);
 	kvfree(m->todo);
 	free_cpumask_var(m->tested);
@@ -141,8 +143,12 @@ void fastclk_measurement_free(struct fastclk_measurement *m)
 /* All pairs in the order of the tournament, so that neighbours in the list can run at once. */
 static void fastclk_measurement_plan(struct fastclk_measurement *m)
 {
-	u32 round, slot, a, b;
+	u32 round, slot, a, b, i;
 
+	for (i = 0; i < m->n; i++)
+		m->group[i] = i;
+	m->groups = m->n;
+	m->left = 0;
 	for (round = 0; round < fastclk_schedule_rounds(m->n); round++) {
 		for (slot = 0; slot < fastclk_schedule_slots(m->n); slot++) {
 			fastclk_schedule_pair(m->n, round, slot, &a, &b);
@@ -180,22 +186,21 @@ struct fastclk_measurement *fastclk_measurement_new(const struct cpumask *wanted
 	m->online = num_online_cpus();
 	m->measured.n = m->n;
 	m->bounds.n = m->n;
-	m->groups = m->n;
 
 	m->cpus = kvcalloc(m->n, sizeof(*m->cpus), GFP_KERNEL);
 	m->measured.bound_cycles = kvcalloc((size_t)m->n * m->n, sizeof(s64), GFP_KERNEL);
 	m->bounds.bound_cycles = kvcalloc((size_t)m->n * m->n, sizeof(s64), GFP_KERNEL);
 	m->conflicts = kvcalloc(m->n, sizeof(*m->conflicts), GFP_KERNEL);
+	m->offset_cycles = kvcalloc(m->n, sizeof(*m->offset_cycles), GFP_KERNEL);
 	m->group = kvcalloc(m->n, sizeof(*m->group), GFP_KERNEL);
 	m->todo = kvcalloc(fastclk_pairs(m->n) ?: 1, sizeof(*m->todo), GFP_KERNEL);
 	if (!m->cpus || !m->measured.bound_cycles || !m->bounds.bound_cycles ||
-	    !m->conflicts || !m->group || !m->todo)
+	    !m->conflicts || !m->offset_cycles || !m->group || !m->todo)
 		goto fail;
 
 	i = 0;
 	for_each_cpu(cpu, m->tested) {
 		m->cpus[i] = cpu;
-		m->group[i] = i;
 		i++;
 	}
 	fastclk_bounds_clear(&m->measured);
@@ -281,6 +286,9 @@ void fastclk_measurement_inherit(struct fastclk_measurement *m,
 	}
 	m->left = kept;
 	m->exchanges = old->exchanges;
+	/* Nothing is new: what was confirmed is so still. */
+	if (!kept)
+		m->passes = old->passes;
 }
 
 /**
@@ -537,14 +545,79 @@ int fastclk_measure(struct fastclk_measurement *m, unsigned int budget_ms, bool 
 	wait_for_completion(&c.done_all);
 	kthread_stop(task);
 	fastclk_crew_stop(c.crew);
+	if (m->groups == 1)
+		m->passes++;
 	return 0;
+}
+
+/**
+ * fastclk_measure_again - have fastclk_measure() measure all pairs once more
+ * @m: the measurement, which keeps what was found
+ */
+void fastclk_measure_again(struct fastclk_measurement *m)
+{
+	fastclk_measurement_plan(m);
+}
+
+static void fastclk_tighten(struct fastclk_bounds *b)
+{
+	u32 i;
+
+	for (i = 0; i < b->n; i++) {
+		fastclk_bounds_tighten_through(b, i);
+		cond_resched();
+	}
+}
+
+/*
+ * Offsets that are to be added to the counters. The reference is one of those that fit most
+ * others: in lockstep that is whose time the kernel's clock has on most CPUs.
+ */
+static void fastclk_find_offsets(struct fastclk_measurement *m)
+{
+	u32 reference = 0;
+
+	while (reference < m->n && fastclk_is_bad(m->conflicts, reference))
+		reference++;
+	m->has_offsets = fastclk_offsets_find(&m->bounds, reference < m->n ? reference : 0,
+					      m->offset_cycles);
+}
+
+/**
+ * fastclk_confirms - does an earlier measurement allow that counters kept their distances?
+ * @earlier: of the same CPUs
+ * @m: a later one that was concluded, with offsets; takes over the earlier ones if they are
+ *	still right, so that they do not change without need
+ *
+ * May sleep.
+ */
+bool fastclk_confirms(const struct fastclk_measurement *earlier, struct fastclk_measurement *m)
+{
+	size_t size = (size_t)m->n * m->n * sizeof(s64);
+	bool contradict;
+	u32 i, j;
+
+	if (earlier->has_offsets && fastclk_offsets_fit(&m->bounds, earlier->offset_cycles))
+		memcpy(m->offset_cycles, earlier->offset_cycles, m->n * sizeof(s64));
+
+	for (i = 0; i < m->n; i++)
+		for (j = 0; j < m->n; j++)
+			fastclk_bounds_narrow(&m->bounds, i, j,
+				earlier->measured.bound_cycles[(size_t)i * m->n + j]);
+	fastclk_tighten(&m->bounds);
+	contradict = fastclk_bounds_contradict(&m->bounds);
+
+	/* As it was. */
+	memcpy(m->bounds.bound_cycles, m->measured.bound_cycles, size);
+	fastclk_tighten(&m->bounds);
+	return !contradict;
 }
 
 /**
  * fastclk_conclude - turn what was measured into a verdict
  * @m: the measurement
  *
- * May sleep.
+ * Even if there are offsets, the verdict is about the counters as they are. May sleep.
  */
 void fastclk_conclude(struct fastclk_measurement *m)
 {
@@ -553,10 +626,7 @@ void fastclk_conclude(struct fastclk_measurement *m)
 	u32 i;
 
 	memcpy(m->bounds.bound_cycles, m->measured.bound_cycles, size);
-	for (i = 0; i < m->n; i++) {
-		fastclk_bounds_tighten_through(&m->bounds, i);
-		cond_resched();
-	}
+	fastclk_tighten(&m->bounds);
 	/*
 	 * No constant offsets fit: some counter drifts. Tightened, such bounds accuse everybody;
 	 * as they were measured, they name the culprit.
@@ -579,5 +649,9 @@ void fastclk_conclude(struct fastclk_measurement *m)
 	/* Nothing is known of CPUs that were left out. */
 	if (m->n < m->online && m->judgement.verdict == FASTCLK_VERDICT_SYNCED)
 		m->judgement.verdict = FASTCLK_VERDICT_UNKNOWN;
+
+	m->has_offsets = false;
+	if (m->n == m->online && !drifts && m->judgement.verdict == FASTCLK_VERDICT_UNSYNCED)
+		fastclk_find_offsets(m);
 }
 

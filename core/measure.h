@@ -34,7 +34,10 @@ struct fastclk_pair {
  * @round_trips: how many exchanges each pair makes
  * @era: of core/sync.c: what was found in another one means nothing
  * @exchanges: hand-overs evaluated
+ * @passes: how often all CPUs were reached
  * @judgement: what follows
+ * @has_offsets: with these offsets, to be added, the counters agree, as far as was measured
+ * @offset_cycles: for each CPU
  */
 struct fastclk_measurement {
 	u32 n;
@@ -53,7 +56,10 @@ struct fastclk_measurement {
 	u32 round_trips;
 	u32 era;
 	u64 exchanges;
+	u32 passes;
 	struct fastclk_judgement judgement;
+	bool has_offsets;
+	s64 *offset_cycles;
 };
 
 u32 fastclk_pairs(u32 n);
@@ -65,6 +71,8 @@ void fastclk_measurement_inherit(struct fastclk_measurement *m,
 void fastclk_measurement_sparing(struct fastclk_measurement *m);
 int fastclk_measure(struct fastclk_measurement *m, unsigned int budget_ms, bool may_idle,
 		    const unsigned long *stop);
+void fastclk_measure_again(struct fastclk_measurement *m);
 void fastclk_conclude(struct fastclk_measurement *m);
+bool fastclk_confirms(const struct fastclk_measurement *earlier, struct fastclk_measurement *m);
 
 #endif /* _FASTCLK_MEASURE_H */

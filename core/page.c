@@ -10,25 +10,34 @@
  * would wait for the timekeeper for ever), sleep, wake, print or trace; events are only
  * raised by fastclk_events_raise(), after it is released.
  */
+#include <linux/cpumask.h>
 #include <linux/gfp.h>
+#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/random.h>
+#include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
 
 #include <fastclk/counter.h>
+#include "fault.h"
 #include "internal.h"
 #include "publish.h"
 #include "trace.h"
 
+/* Where the table begins: behind what is mapped by those who know of none. */
+#define FASTCLK_TABLE_OFFSET	4096U
+
 static DEFINE_RAW_SPINLOCK(fastclk_page_lock);
-static struct page *fastclk_page_memory;
 static struct fastclk_page *fastclk_page;
+static struct fastclk_cpu_offset *fastclk_table;	/* behind the page */
+static u32 fastclk_table_count;
 
 /* Protected by the lock: what follows from them is on the page. */
 static enum fastclk_reason fastclk_line_reason;		/* USABLE, or why there is no line */
 static bool fastclk_suspended;
 static bool fastclk_revoked;
+static bool fastclk_has_offsets;			/* the table is to be applied */
 
 /*
  * Where another clocksource drives the kernel's clocks: what they are, the counter's fit to
@@ -56,6 +65,13 @@ static bool fastclk_page_variable(void)
 		 (FASTCLK_FEATURE_INVARIANT | FASTCLK_FEATURE_ASSUMED));
 }
 
+/* Do the CPUs' counters agree, as they are or with offsets? */
+static bool fastclk_page_agrees(void)
+{
+	return fastclk_page->verdict.verdict == FASTCLK_VERDICT_SYNCED ||
+	       fastclk_page->verdict.verdict == FASTCLK_VERDICT_OFFSET;
+}
+
 /* Work out status, reason and mode; between begin and end. Return: did they change? */
 static bool fastclk_page_settle(void)
 {
@@ -64,7 +80,7 @@ static bool fastclk_page_settle(void)
 	u32 reason, mode = FASTCLK_MODE_UNUSABLE;
 	bool changed;
 
-	if (v->verdict == FASTCLK_VERDICT_SYNCED)
+	if (fastclk_page_agrees())
 		reason = FASTCLK_REASON_USABLE;
 	else if (v->verdict == FASTCLK_VERDICT_UNSYNCED)
 		reason = FASTCLK_REASON_UNSYNCED;
@@ -89,6 +105,8 @@ static bool fastclk_page_settle(void)
 	}
 	if (v->verdict == FASTCLK_VERDICT_SYNCED)
 		status |= FASTCLK_STATUS_COMPARABLE;
+	else if (v->verdict == FASTCLK_VERDICT_OFFSET)
+		status |= FASTCLK_STATUS_OFFSETS;
 
 	if (fastclk_revoked) {
 		reason = FASTCLK_REASON_REVOKED;
@@ -110,9 +128,26 @@ static u64 fastclk_page_skew_ns(void)
 	const struct fastclk_page_verdict *v = &fastclk_page->verdict;
 	u32 khz = fastclk_counter_khz();
 
-	if (v->verdict != FASTCLK_VERDICT_SYNCED || v->max_skew_cycles > U32_MAX || !khz)
+	if (!fastclk_page_agrees() || v->max_skew_cycles > U32_MAX || !khz)
 		return 0;
 	return v->max_skew_cycles * 1000000 / khz + 1;
+}
+
+/**
+ * fastclk_page_counter - the ordered counter of this CPU, as the lines are about it
+ *
+ * With its offset, if there are any. Interrupts off. What was read before the table changed
+ * must not be used together with what was read later; there is another era, then.
+ */
+u64 fastclk_page_counter(void)
+{
+	u64 cycles = fastclk_counter_ordered();
+	unsigned int cpu = smp_processor_id();
+
+	if (!READ_ONCE(fastclk_has_offsets) || cpu >= fastclk_table_count)
+		return cycles;
+	/* Test builds err on both sides alike; without offsets, errors are only looked for. */
+	return fastclk_fault_counter(cycles) + READ_ONCE(fastclk_table[cpu].offset_cycles);
 }
 
 /*
@@ -129,7 +164,7 @@ static void fastclk_page_join(void)
 	u64 joint;
 
 	smp_mb();
-	joint = fastclk_counter_ordered();
+	joint = fastclk_page_counter();
 	fastclk_fit_lines(&fastclk_fit, &fastclk_clocks.monotonic, &fastclk_clocks.raw, joint,
 			  fastclk_fitted_now, fastclk_fit_interval_ns, next);
 	fastclk_fitted_now = next;
@@ -254,8 +289,7 @@ void fastclk_page_set_clocks(const struct fastclk_clocks *clocks)
 	other = !fastclk_is_fitted || fastclk_clocks.source != clocks->source;
 	/* A joint needs a counter that agrees with the one that samples are taken with. */
 	join = fastclk_has_fit && !other && !fastclk_page_same_clocks(&fastclk_clocks, clocks) &&
-	       (fastclk_page->verdict.verdict == FASTCLK_VERDICT_SYNCED ||
-		smp_processor_id() == fastclk_fit_cpu);
+	       (fastclk_page_agrees() || smp_processor_id() == fastclk_fit_cpu);
 	fastclk_clocks = *clocks;
 	if (other || join) {
 		fastclk_publish_begin(fastclk_page);
@@ -281,7 +315,6 @@ void fastclk_page_set_clocks(const struct fastclk_clocks *clocks)
  */
 bool fastclk_page_get_task(struct fastclk_task *task)
 {
-	const struct fastclk_page_verdict *v = &fastclk_page->verdict;
 	unsigned long flags;
 	bool wanted;
 
@@ -292,7 +325,8 @@ bool fastclk_page_get_task(struct fastclk_task *task)
 		.granularity_ns = fastclk_clocks.granularity_ns,
 		.khz = fastclk_counter_khz(),
 		.variable = fastclk_page_variable(),
-		.skew_cycles = v->verdict == FASTCLK_VERDICT_SYNCED ? v->max_skew_cycles : U64_MAX,
+		.skew_cycles = fastclk_page_agrees() ? fastclk_page->verdict.max_skew_cycles :
+						       U64_MAX,
 	};
 	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
 	return wanted;
@@ -377,13 +411,51 @@ void fastclk_page_set_suspended(bool suspended)
 	fastclk_events_raise();
 }
 
+/* Between begin and end. Return: is anything to be added to counters that was not before? */
+static bool fastclk_page_set_offsets(u32 n, const unsigned int *cpus, const s64 *offset_cycles)
+{
+	bool changed = fastclk_has_offsets != !!offset_cycles;
+	u32 cpu, i = 0;
+	s64 offset;
+
+	WRITE_ONCE(fastclk_has_offsets, !!offset_cycles);
+	if (!offset_cycles)
+		return changed;
+	/* @cpus is in ascending order. */
+	for (cpu = 0; cpu < fastclk_table_count; cpu++) {
+		offset = FASTCLK_OFFSET_UNKNOWN;
+		if (i < n && cpus[i] == cpu)
+			offset = offset_cycles[i++];
+		if (fastclk_table[cpu].offset_cycles == offset)
+			continue;
+		WRITE_ONCE(fastclk_table[cpu].offset_cycles, offset);
+		changed = true;
+	}
+	return changed;
+}
+
+/* Between begin and end: other offsets, NULL: none. Return: did they change? */
+static bool fastclk_page_correct(u32 n, const unsigned int *cpus, const s64 *offset_cycles)
+{
+	if (!fastclk_page_set_offsets(n, cpus, offset_cycles))
+		return false;
+	/* Counter values from before mean something else now. */
+	fastclk_publish_generation(fastclk_page);
+	if (fastclk_is_fitted)
+		fastclk_page_forget(FASTCLK_REASON_SAMPLING);
+	return true;
+}
+
 /**
  * fastclk_page_set_verdict - a measurement is over
  * @found: what it found; reason, mode, measurements and errors are not looked at
+ * @cpus: found->cpus CPUs that were tested, in ascending order
+ * @offset_cycles: their offsets, if the verdict is FASTCLK_VERDICT_OFFSET; otherwise NULL
  *
  * Any context.
  */
-void fastclk_page_set_verdict(const struct fastclk_page_verdict *found)
+void fastclk_page_set_verdict(const struct fastclk_page_verdict *found, const unsigned int *cpus,
+			      const s64 *offset_cycles)
 {
 	struct fastclk_page_verdict *v = &fastclk_page->verdict;
 	struct fastclk_page_verdict now = *found;
@@ -400,6 +472,7 @@ void fastclk_page_set_verdict(const struct fastclk_page_verdict *found)
 	now.error_ns = v->error_ns;
 	now.error_growth_ppb = v->error_growth_ppb;
 	*v = now;
+	changed |= fastclk_page_correct(found->cpus, cpus, offset_cycles);
 	/*
 	 * Other skews, other bounds. Not on a CPU whose counter may differ from the one that
 	 * samples are taken with, as that of a CPU which has just come online.
@@ -435,6 +508,7 @@ void fastclk_page_forget_verdict(void)
 	v->worst_cpu[1] = U32_MAX;
 	v->bad_cpus = 0;
 	v->pairs = 0;
+	changed |= fastclk_page_correct(0, NULL, NULL);
 	changed |= fastclk_page_settle();
 	fastclk_publish_end(fastclk_page);
 	raw_spin_unlock_irqrestore(&fastclk_page_lock, flags);
@@ -484,20 +558,52 @@ void fastclk_page_read(struct fastclk_page *copy)
 }
 
 /**
+ * fastclk_page_read_all - a consistent copy, with the table
+ * @copy: result
+ * @size: how much of it, fastclk_page_size() at most
+ *
+ * As fastclk_page_read().
+ */
+void fastclk_page_read_all(void *copy, size_t size)
+{
+	u32 seq;
+
+	do {
+		cpu_relax();
+		/* The barriers pair as in fastclk_page_read(). */
+		seq = smp_load_acquire(&fastclk_page->hot.seq);
+		memcpy(copy, fastclk_page, size);
+		smp_rmb();
+	} while ((seq & 1) || seq != READ_ONCE(fastclk_page->hot.seq));
+}
+
+/**
+ * fastclk_page_size - how much there is to be read, in bytes
+ */
+size_t fastclk_page_size(void)
+{
+	if (!fastclk_table_count)
+		return sizeof(*fastclk_page);
+	return FASTCLK_TABLE_OFFSET + fastclk_table_count * sizeof(*fastclk_table);
+}
+
+/**
  * fastclk_page_page - the memory, for mapping it
+ * @offset: where, in bytes, below fastclk_page_size()
  *
  * Whoever maps it takes a reference, so that it outlives the module.
  */
-struct page *fastclk_page_page(void)
+struct page *fastclk_page_page(size_t offset)
 {
-	return fastclk_page_memory;
+	return virt_to_page((char *)fastclk_page + offset);
 }
 
 /**
  * fastclk_page_init - make the page
  * @assume_invariant: the administrator says that the counter's rate is constant
  *
- * Zeroed to its end, since all of it can be mapped. May sleep. Return: 0 or -ENOMEM.
+ * And the table behind it, where it can be used. Zeroed to the end of the last page, since
+ * all of it can be mapped. May sleep. Return: 0 or -ENOMEM.
  */
 int fastclk_page_init(bool assume_invariant)
 {
@@ -506,10 +612,14 @@ int fastclk_page_init(bool assume_invariant)
 	BUILD_BUG_ON(sizeof(struct fastclk_page_clocks) != 64);
 	BUILD_BUG_ON(sizeof(struct fastclk_page_verdict) != 128);
 
-	fastclk_page_memory = alloc_page(GFP_KERNEL | __GFP_ZERO);
-	if (!fastclk_page_memory)
+	BUILD_BUG_ON(sizeof(struct fastclk_page) > FASTCLK_TABLE_OFFSET);
+
+	if (fastclk_counter_has_cpu())
+		fastclk_table_count = min_t(u32, nr_cpu_ids, FASTCLK_TABLE_MAX);
+	fastclk_page = alloc_pages_exact(fastclk_page_size(), GFP_KERNEL | __GFP_ZERO);
+	if (!fastclk_page)
 		return -ENOMEM;
-	fastclk_page = page_address(fastclk_page_memory);
+	fastclk_table = (void *)fastclk_page + FASTCLK_TABLE_OFFSET;
 
 	fastclk_page->header = (struct fastclk_page_header) {
 		.magic = FASTCLK_MAGIC,
@@ -519,6 +629,11 @@ int fastclk_page_init(bool assume_invariant)
 		.counter = FASTCLK_COUNTER,
 		.order = FASTCLK_ORDER,
 	};
+	if (fastclk_table_count) {
+		fastclk_page->header.table_offset = FASTCLK_TABLE_OFFSET;
+		fastclk_page->header.table_entry_size = sizeof(*fastclk_table);
+		fastclk_page->header.table_count = fastclk_table_count;
+	}
 	fastclk_page->clocks.frequency_hz = (u64)fastclk_counter_khz() * 1000;
 	fastclk_page->verdict.worst_cpu[0] = ~0U;
 	fastclk_page->verdict.worst_cpu[1] = ~0U;
@@ -545,5 +660,5 @@ int fastclk_page_init(bool assume_invariant)
 void fastclk_page_exit(void)
 {
 	fastclk_page_revoke();
-	put_page(fastclk_page_memory);
+	free_pages_exact(fastclk_page, fastclk_page_size());
 }

@@ -56,9 +56,9 @@ static void fastclk_sampler_look(struct fastclk_sample *sample)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	sample->before = fastclk_counter_ordered();
+	sample->before = fastclk_page_counter();
 	sample->ns = ktime_get_raw_ns();
-	sample->after = fastclk_counter_ordered();
+	sample->after = fastclk_page_counter();
 	local_irq_restore(flags);
 }
 

@@ -18,6 +18,7 @@
 
 #include <linux/bitops.h>
 #include <linux/cpu.h>
+#include <linux/delay.h>
 #include <linux/jiffies.h>
 #include <linux/kernel.h>
 #include <linux/mutex.h>
@@ -32,6 +33,7 @@
 #include "compat.h"
 #include "internal.h"
 #include "measure.h"
+#include "offsets.h"
 #include "workers.h"
 
 /* 2 s were enough for 4 vCPUs that share 2 cores, 10 s for 32, with other load. */
@@ -49,6 +51,12 @@
  */
 #define FASTCLK_SHORT_PART		4
 
+/*
+ * In so much time the counters must keep their distances before there are offsets for them: at
+ * 2.5 GHz 10 ppm are 2,500 cycles then, and an interval is some 400 wide.
+ */
+#define FASTCLK_DRIFT_MS		100
+
 /* How long to wait between two re-checks that users ask for. */
 #define FASTCLK_RECHECK_S		1
 
@@ -57,6 +65,7 @@ static cpumask_var_t fastclk_sync_cpus;
 static unsigned int fastclk_sync_budget_ms;
 static bool fastclk_sync_may_idle;
 static unsigned int fastclk_sync_period_s;
+static bool fastclk_sync_may_offset;
 
 /* Why a measurement has to end, and none may be planned. */
 enum {
@@ -100,6 +109,7 @@ static unsigned int fastclk_budget_ms(u32 n)
 static void fastclk_sync_publish(struct fastclk_measurement *m)
 {
 	const struct fastclk_judgement *j = &m->judgement;
+	bool offset = j->verdict == FASTCLK_VERDICT_OFFSET;
 	struct fastclk_page_verdict found = {
 		.verdict = j->verdict,
 		.max_skew_cycles = j->max_skew_cycles,
@@ -119,7 +129,7 @@ static void fastclk_sync_publish(struct fastclk_measurement *m)
 	if (fastclk_result != m)
 		fastclk_measurement_free(fastclk_result);
 	fastclk_result = m;
-	fastclk_page_set_verdict(&found);
+	fastclk_page_set_verdict(&found, m->cpus, offset ? m->offset_cycles : NULL);
 }
 
 /* A re-check that starved must not take a good clock away. */
@@ -144,12 +154,53 @@ static int fastclk_sync_try(struct fastclk_measurement *m, enum fastclk_effort e
 	return fastclk_measure(m, budget_ms, may_idle, &fastclk_sync_stop_bits);
 }
 
+/* @m may be the last result, which others look at. */
+static void fastclk_sync_conclude(struct fastclk_measurement *m)
+{
+	mutex_lock(&fastclk_result_mutex);
+	fastclk_conclude(m);
+	mutex_unlock(&fastclk_result_mutex);
+}
+
+/*
+ * Offsets count only if the counters kept their distances over some time: since the previous
+ * measurement or, if there was none of the same CPUs, while all pairs are measured once more.
+ * An earlier measurement that contradicts this one says that something moved; the next one
+ * will show whether it still does. Return: 0 or a negative errno.
+ */
+static int fastclk_sync_check_offsets(struct fastclk_measurement *m, enum fastclk_effort effort)
+{
+	const struct fastclk_measurement *earlier = fastclk_result;
+	int ret;
+
+	if (!m->has_offsets || !fastclk_sync_may_offset || m->groups != 1)
+		return 0;
+	if (earlier && earlier != m && earlier->passes && earlier->era == m->era &&
+	    earlier->online == m->online &&
+	    cpumask_equal(earlier->tested, m->tested)) {
+		if (!fastclk_confirms(earlier, m))
+			return 0;
+	} else if (m->passes < 2) {
+		if (effort == FASTCLK_EFFORT_NONE || msleep_interruptible(FASTCLK_DRIFT_MS))
+			return 0;
+		fastclk_measure_again(m);
+		ret = fastclk_sync_try(m, effort);
+		if (ret)
+			return ret;
+		fastclk_sync_conclude(m);
+		if (!m->has_offsets || m->passes < 2)
+			return 0;
+	}
+	m->judgement.verdict = FASTCLK_VERDICT_OFFSET;
+	m->judgement.max_skew_cycles = fastclk_offsets_skew(&m->bounds, m->offset_cycles);
+	return 0;
+}
+
 /* With all locks held: the result of @m, if it is worth it. */
 static int fastclk_sync_take(struct fastclk_measurement *m)
 {
 	if (m->era != fastclk_sync_era)
 		return -EAGAIN;
-	fastclk_conclude(m);
 	if (fastclk_sync_stands(fastclk_result, m))
 		return -ETIMEDOUT;
 	fastclk_sync_publish(m);
@@ -165,6 +216,10 @@ static int fastclk_sync_measure(struct fastclk_measurement *m, enum fastclk_effo
 	int ret = fastclk_sync_try(m, effort);
 
 	if (!ret) {
+		fastclk_sync_conclude(m);
+		ret = fastclk_sync_check_offsets(m, effort);
+	}
+	if (!ret) {
 		mutex_lock(&fastclk_result_mutex);
 		ret = fastclk_sync_take(m);
 		mutex_unlock(&fastclk_result_mutex);
@@ -176,7 +231,7 @@ static int fastclk_sync_measure(struct fastclk_measurement *m, enum fastclk_effo
 
 static void fastclk_sync_log(void)
 {
-	char skew[64] = "";
+	char skew[96] = "";
 	struct fastclk_page p;
 
 	fastclk_page_read(&p);
@@ -185,6 +240,10 @@ static void fastclk_sync_log(void)
 			 p.verdict.max_warp_cycles);
 	else if (p.verdict.verdict == FASTCLK_VERDICT_SYNCED)
 		snprintf(skew, sizeof(skew), ", counters differ by %llu cycles at most",
+			 p.verdict.max_skew_cycles);
+	if (p.verdict.verdict == FASTCLK_VERDICT_OFFSET)
+		snprintf(skew, sizeof(skew),
+			 ", counters differ by constants and, corrected, by %llu cycles at most",
 			 p.verdict.max_skew_cycles);
 	pr_info("%s (%s), CPUs %s: %u of %u pairs measured%s\n",
 		fastclk_mode_name(p.verdict.mode), fastclk_reason_name(p.verdict.reason),
@@ -509,6 +568,8 @@ int fastclk_sync_init(const struct fastclk_sync_parameters *parameters)
 	fastclk_sync_budget_ms = parameters->budget_ms;
 	fastclk_sync_may_idle = parameters->idle_injection && fastclk_in_guest();
 	fastclk_sync_period_s = parameters->recheck_seconds;
+	fastclk_sync_may_offset = parameters->offsets && fastclk_counter_has_cpu() &&
+				  nr_cpu_ids <= FASTCLK_TABLE_MAX;
 	fastclk_sync_retry_s = FASTCLK_RETRY_MIN_S;
 
 	cpus_read_lock();

@@ -90,7 +90,9 @@ void fastclk_bounds_tighten_through(struct fastclk_bounds *b, u32 k)
  * fastclk_bounds_contradict - is there no set of constant offsets at all?
  * @b: bounds, tightened
  *
- * Return: true if the counters can not have kept their distances.
+ * Exact as long as the sums of bounds fit into 64 bits: always if all pairs were measured and
+ * their bounds are of 2^62 at most. Return: true if the counters can not have kept their
+ * distances.
  */
 bool fastclk_bounds_contradict(const struct fastclk_bounds *b)
 {

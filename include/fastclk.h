@@ -14,6 +14,9 @@
  * that it must not be used, they ask clock_gettime(), and fastclk_source() and
  * fastclk_why() tell.
  *
+ * Where the counters of CPUs differ by constants, the readers add the offsets that are on the
+ * page, and both orders are ordered. Bare counter values can't be converted there.
+ *
  * A struct fastclk is only read after it was opened: threads may share it, and a child
  * process inherits it. The reading functions are async-signal-safe.
  *
@@ -88,6 +91,10 @@ enum fastclk_source {
 	FASTCLK_SOURCE_VARIABLE_RATE	= 11,	/* the counter's rate may change, and that was
 						 * not accepted (FASTCLK_VARIABLE_RATE)
 						 */
+	FASTCLK_SOURCE_NO_OFFSET	= 12,	/* the counters of the CPUs differ, and the offset
+						 * of this CPU's, or of the one that a bare
+						 * counter value is of, is not known
+						 */
 };
 
 /*
@@ -96,18 +103,21 @@ enum fastclk_source {
  * @need: FASTCLK_STATUS_* that must be set
  * @opened: enum fastclk_source, as found at opening
  * @mapping: what is mapped, or NULL
+ * @mapped: how many bytes of it
  */
 struct fastclk {
 	const struct fastclk_page *page;
 	uint32_t need;
 	uint32_t opened;
 	void *mapping;
+	size_t mapped;
 };
 
 /*
  * struct fastclk_stamp - a time, with what belongs to it
  * @ns: the time
- * @cycles: the counter value that it was made from; 0 with @generation 0
+ * @cycles: the counter value that it was made from, with its CPU's offset if there are
+ *	offsets; 0 with @generation 0
  * @generation: of the page; 0: it came from clock_gettime()
  */
 struct fastclk_stamp {
@@ -128,11 +138,15 @@ struct fastclk_snapshot {
 	uint32_t generation;
 };
 
+/* CPU numbers of 12 bits: no table has more entries. */
+#define FASTCLK_TABLE_MOST	4096
+
 /* How often a read is tried while the page is being written, which takes some 100 ns. */
 #define FASTCLK_TRIES		100
 
 #define FASTCLK_LIKELY(x)	__builtin_expect(!!(x), 1)
 #define FASTCLK_INLINE		static inline __attribute__((__always_inline__))
+#define FASTCLK_OUTLINE		static __attribute__((__noinline__, __unused__))
 #define FASTCLK_COLD		static __attribute__((__noinline__, __cold__, __unused__))
 
 /* Once, from memory that others write; torn values are caught by seq. */
@@ -140,20 +154,89 @@ struct fastclk_snapshot {
 #define FASTCLK_LOAD64(x)	(*(const volatile __u64 *)&(x))
 
 /*
- * One try to read one clock from the page. Return: enum fastclk_source; the stamp is only
- * written for FASTCLK_SOURCE_PAGE. @clock, @ordered and @whole (the generation, too) are
- * constants where this is used, so that only what is needed remains: each load before the
- * counter read delays it.
+ * May the page be used? Usually by those who do not look at the table, @table being 0: then
+ * there must be no offsets, whatever is needed otherwise, since lines are about counters with
+ * offsets if there are any. This is as many instructions as if that did not matter.
  */
-FASTCLK_INLINE int fastclk_try_page(const struct fastclk_page *page, uint32_t need,
-				    clockid_t clock, int ordered, int whole,
-				    struct fastclk_stamp *stamp)
+FASTCLK_INLINE int fastclk_status_allows(uint32_t status, uint32_t need, int table)
+{
+	if (!table)
+		return !((status ^ ~FASTCLK_STATUS_OFFSETS) & (need | FASTCLK_STATUS_OFFSETS));
+	/* With offsets, counters compare as well as if they agreed. */
+	need = (need & ~FASTCLK_STATUS_COMPARABLE) | FASTCLK_STATUS_OFFSETS;
+	return !(~status & need);
+}
+
+/*
+ * The counter without offset. A test program that plays CPUs whose counters differ defines
+ * FASTCLK_COUNTER_FAULT(cpu) before it includes this file: so many cycles are added to what
+ * is read on that CPU.
+ */
+FASTCLK_INLINE uint64_t fastclk_counter_plain(int ordered)
+{
+#ifdef FASTCLK_COUNTER_FAULT
+	uint32_t cpu;
+	uint64_t cycles = fastclk_counter_with_cpu(&cpu);
+
+	(void)ordered;
+	return cycles + (uint64_t)FASTCLK_COUNTER_FAULT(cpu);
+#else
+	return ordered ? fastclk_counter_ordered() : fastclk_counter();
+#endif
+}
+
+#ifdef FASTCLK_HAVE_COUNTER_WITH_CPU
+
+/*
+ * The counter with its CPU's offset, ordered, as it is on a page with FASTCLK_STATUS_OFFSETS.
+ * Return: 0 if the CPU has no offset.
+ */
+FASTCLK_INLINE int fastclk_counter_corrected(const struct fastclk_page *page, uint64_t *cycles)
+{
+	const struct fastclk_cpu_offset *table;
+	uint32_t cpu;
+
+	*cycles = fastclk_counter_with_cpu(&cpu);
+#ifdef FASTCLK_COUNTER_FAULT
+	*cycles += (uint64_t)FASTCLK_COUNTER_FAULT(cpu);
+#endif
+	if (!FASTCLK_LIKELY(cpu < page->header.table_count))
+		return 0;
+	/* Entries are 8 bytes apart, and inside of the mapping: fastclk_map() has checked that. */
+	table = (const struct fastclk_cpu_offset *)
+		((const char *)page + page->header.table_offset);
+	/* Or else the compiler adds the CPU first, for which the processor has to wait. */
+	__asm__("" : "+r" (table));
+	*cycles += (uint64_t)table[cpu].offset_cycles;
+	return 1;
+}
+
+#else
+
+FASTCLK_INLINE int fastclk_counter_corrected(const struct fastclk_page *page, uint64_t *cycles)
+{
+	(void)page;
+	*cycles = 0;
+	return 0;
+}
+
+#endif
+
+/*
+ * One try to read one clock from the page. Return: enum fastclk_source; the stamp is only
+ * written for FASTCLK_SOURCE_PAGE. @clock, @ordered, @table (apply it) and @whole (the
+ * generation, too) are constants where this is used, so that only what is needed remains:
+ * each load before the counter read delays it.
+ */
+FASTCLK_INLINE int fastclk_try(const struct fastclk_page *page, uint32_t need, clockid_t clock,
+			       int ordered, int table, int whole, struct fastclk_stamp *stamp)
 {
 	const struct fastclk_page_hot *hot = &page->hot;
 	const struct fastclk_page_clocks *clocks = &page->clocks;
 	struct fastclk_line line;
 	uint64_t cycles, from, limit, offset;
 	uint32_t seq;
+	int known = 1;
 
 	/* Pairs with fastclk_publish_begin() and _end() of the writer. */
 	seq = __atomic_load_n(&hot->seq, __ATOMIC_ACQUIRE);
@@ -163,7 +246,7 @@ FASTCLK_INLINE int fastclk_try_page(const struct fastclk_page *page, uint32_t ne
 	 * Before the counter is touched, which may be forbidden when there is no page. What
 	 * can't be used now need not be consistent.
 	 */
-	if (!FASTCLK_LIKELY(!(~FASTCLK_LOAD32(hot->status) & need)))
+	if (!FASTCLK_LIKELY(fastclk_status_allows(FASTCLK_LOAD32(hot->status), need, table)))
 		return FASTCLK_SOURCE_STATUS;
 	if (clock == CLOCK_MONOTONIC_RAW) {
 		line.mult = FASTCLK_LOAD64(clocks->raw_mult);
@@ -187,12 +270,17 @@ FASTCLK_INLINE int fastclk_try_page(const struct fastclk_page *page, uint32_t ne
 	limit = FASTCLK_LOAD64(hot->valid_for);
 	stamp->generation = whole ? FASTCLK_LOAD32(hot->generation) : 0;
 
-	cycles = ordered ? fastclk_counter_ordered() : fastclk_counter();
+	if (table)
+		known = fastclk_counter_corrected(page, &cycles);
+	else
+		cycles = fastclk_counter_plain(ordered);
 
 	/* Pairs with the writer's barriers: all of the above, then seq again. */
 	fastclk_read_barrier();
 	if (!FASTCLK_LIKELY(seq == FASTCLK_LOAD32(hot->seq)))
 		return FASTCLK_SOURCE_BUSY;
+	if (table && !FASTCLK_LIKELY(known))
+		return FASTCLK_SOURCE_NO_OFFSET;
 	if (!FASTCLK_LIKELY(cycles - from <= limit))
 		return FASTCLK_SOURCE_STALE;
 	stamp->ns = fastclk_line_ns(&line, cycles) + offset;
@@ -207,7 +295,9 @@ FASTCLK_INLINE int fastclk_read_page(const struct fastclk_page *page, uint32_t n
 	int tries, source = FASTCLK_SOURCE_BUSY;
 
 	for (tries = 0; tries < FASTCLK_TRIES; tries++) {
-		source = fastclk_try_page(page, need, clock, ordered, 1, stamp);
+		source = fastclk_try(page, need, clock, ordered, 0, 1, stamp);
+		if (!FASTCLK_LIKELY(source != FASTCLK_SOURCE_STATUS))
+			source = fastclk_try(page, need, clock, ordered, 1, 1, stamp);
 		if (FASTCLK_LIKELY(source != FASTCLK_SOURCE_BUSY))
 			break;
 		fastclk_relax();
@@ -229,9 +319,11 @@ FASTCLK_COLD int fastclk_read_error(const struct fastclk_page *page, uint32_t ne
 	int tries, source;
 
 	for (tries = 0; tries < FASTCLK_TRIES; tries++) {
-		/* Even, or else the try fails. Pairs as in fastclk_try_page(). */
+		/* Even, or else the try fails. Pairs as in fastclk_try(). */
 		seq = __atomic_load_n(&page->hot.seq, __ATOMIC_ACQUIRE);
-		source = fastclk_try_page(page, need, clock, 1, 1, stamp);
+		source = fastclk_try(page, need, clock, 1, 0, 1, stamp);
+		if (source == FASTCLK_SOURCE_STATUS)
+			source = fastclk_try(page, need, clock, 1, 1, 1, stamp);
 		*error_ns = FASTCLK_LOAD64(v->error_ns);
 		growth_ppb = FASTCLK_LOAD32(v->error_growth_ppb);
 		begin = FASTCLK_LOAD64(v->error_cycles);
@@ -295,14 +387,28 @@ FASTCLK_COLD uint64_t fastclk_slow_ns(const struct fastclk *clk, clockid_t clock
 	return fastclk_fallback_ns(clk, clock);
 }
 
+/*
+ * The same where counters have offsets. Not inline, since that is rare, but quick: it costs what
+ * the ordered read costs elsewhere, and is ordered in any case.
+ */
+FASTCLK_OUTLINE uint64_t fastclk_offset_ns(const struct fastclk *clk, clockid_t clock)
+{
+	struct fastclk_stamp stamp;
+
+	if (FASTCLK_LIKELY(fastclk_try(clk->page, clk->need, clock, 1, 1, 0, &stamp) ==
+			   FASTCLK_SOURCE_PAGE))
+		return stamp.ns;
+	return fastclk_slow_ns(clk, clock);
+}
+
 FASTCLK_INLINE uint64_t fastclk_clock_ns(const struct fastclk *clk, clockid_t clock, int ordered)
 {
 	struct fastclk_stamp stamp;
 
-	if (FASTCLK_LIKELY(fastclk_try_page(clk->page, clk->need, clock, ordered, 0, &stamp) ==
+	if (FASTCLK_LIKELY(fastclk_try(clk->page, clk->need, clock, ordered, 0, 0, &stamp) ==
 			   FASTCLK_SOURCE_PAGE))
 		return stamp.ns;
-	return fastclk_slow_ns(clk, clock);
+	return fastclk_offset_ns(clk, clock);
 }
 
 /**
@@ -428,7 +534,8 @@ static inline int fastclk_stamp_error(const struct fastclk *clk, clockid_t clock
  * fastclk_cycles - the bare counter, in no order
  *
  * To be converted later. Only where the clock's source is the page: elsewhere the counter
- * may be of no use, or forbidden. Return: cycles.
+ * may be of no use, or forbidden. Where the counters of CPUs need offsets it can not be
+ * converted, and fastclk_stamp() has to be used. Return: cycles.
  */
 static inline uint64_t fastclk_cycles(void)
 {
@@ -459,7 +566,8 @@ static inline uint32_t fastclk_generation(const struct fastclk *clk)
  *
  * A conversion is exact while the line is the current one, which may be for a few ms.
  * Afterwards it is off by the change of rate times the age: 60 us after 60 s for 1 ppm.
- * Return: FASTCLK_SOURCE_PAGE, or why there is none.
+ * Return: FASTCLK_SOURCE_PAGE, or why there is none: FASTCLK_SOURCE_NO_OFFSET where counters
+ * need offsets, since a bare value does not tell of which CPU it is.
  */
 static inline int fastclk_snapshot(const struct fastclk *clk, struct fastclk_snapshot *snapshot)
 {
@@ -477,9 +585,12 @@ static inline int fastclk_snapshot(const struct fastclk *clk, struct fastclk_sna
 		snapshot->realtime_offset = (int64_t)FASTCLK_LOAD64(hot->realtime_offset);
 		snapshot->generation = FASTCLK_LOAD32(hot->generation);
 		fastclk_read_barrier();
-		if (!(seq & 1) && seq == FASTCLK_LOAD32(hot->seq))
-			return (status & clk->need) == clk->need ? FASTCLK_SOURCE_PAGE :
-			       fastclk_refine_source(clk, FASTCLK_SOURCE_STATUS);
+		if (!(seq & 1) && seq == FASTCLK_LOAD32(hot->seq)) {
+			if (fastclk_status_allows(status, clk->need, 0))
+				return FASTCLK_SOURCE_PAGE;
+			return status & FASTCLK_STATUS_OFFSETS ? FASTCLK_SOURCE_NO_OFFSET :
+				fastclk_refine_source(clk, FASTCLK_SOURCE_STATUS);
+		}
 		fastclk_relax();
 	}
 	return FASTCLK_SOURCE_BUSY;
@@ -597,6 +708,8 @@ FASTCLK_COLD const char *fastclk_source_text(int source)
 	case FASTCLK_SOURCE_VARIABLE_RATE:
 		return "the counter's rate may change at any time, and the program did not say "
 		       "that this will do (FASTCLK_VARIABLE_RATE)";
+	case FASTCLK_SOURCE_NO_OFFSET:
+		return "the counters of the CPUs differ, and the offset of this one is not known";
 	}
 	return "unknown";
 }
@@ -679,27 +792,47 @@ FASTCLK_COLD int fastclk_counter_forbidden(void)
 #endif
 }
 
-FASTCLK_COLD int fastclk_map(struct fastclk *clk, const char *path)
+FASTCLK_COLD int fastclk_map_part(struct fastclk *clk, int fd, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat info;
 	void *mapping;
+
+	/* Behind the end of a file there is SIGBUS. */
+	if (!fstat(fd, &info) && S_ISREG(info.st_mode) && info.st_size < (off_t)size)
+		return FASTCLK_SOURCE_UNKNOWN_PAGE;
+	mapping = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	if (mapping == MAP_FAILED)
+		return FASTCLK_SOURCE_NO_ACCESS;
+	if (clk->mapping)
+		munmap(clk->mapping, clk->mapped);
+	clk->mapping = mapping;
+	clk->mapped = size;
+	return FASTCLK_SOURCE_PAGE;
+}
+
+/* First what all pages have, then, if the page says where it is, with the table. */
+FASTCLK_COLD int fastclk_map(struct fastclk *clk, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), source;
+	const struct fastclk_page_header *header;
 
 	if (fd < 0)
 		return errno == ENOENT || errno == ENXIO || errno == ENODEV ?
 		       FASTCLK_SOURCE_NO_DEVICE : FASTCLK_SOURCE_NO_ACCESS;
-	/* Behind the end of a file there is SIGBUS. */
-	if (!fstat(fd, &info) && S_ISREG(info.st_mode) &&
-	    info.st_size < (off_t)sizeof(struct fastclk_page)) {
-		close(fd);
-		return FASTCLK_SOURCE_UNKNOWN_PAGE;
+	source = fastclk_map_part(clk, fd, sizeof(struct fastclk_page));
+	header = (const struct fastclk_page_header *)clk->mapping;
+	if (source == FASTCLK_SOURCE_PAGE && header->magic == FASTCLK_MAGIC &&
+	    header->table_count) {
+		if (header->table_entry_size != sizeof(struct fastclk_cpu_offset) ||
+		    header->table_offset % sizeof(struct fastclk_cpu_offset) ||
+		    header->table_count > FASTCLK_TABLE_MOST)
+			source = FASTCLK_SOURCE_UNKNOWN_PAGE;
+		else
+			source = fastclk_map_part(clk, fd, (size_t)header->table_offset +
+						  header->table_count * sizeof(struct fastclk_cpu_offset));
 	}
-	mapping = mmap(NULL, sizeof(struct fastclk_page), PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
-	if (mapping == MAP_FAILED)
-		return FASTCLK_SOURCE_NO_ACCESS;
-	clk->mapping = mapping;
-	return FASTCLK_SOURCE_PAGE;
+	return source;
 }
 
 /**
@@ -758,7 +891,7 @@ static inline int fastclk_open(struct fastclk *clk, unsigned int flags)
 static inline void fastclk_close(struct fastclk *clk)
 {
 	if (clk->mapping)
-		munmap(clk->mapping, sizeof(struct fastclk_page));
+		munmap(clk->mapping, clk->mapped);
 	memset(clk, 0, sizeof(*clk));
 }
 

@@ -116,6 +116,18 @@ static inline const struct fastclk_page *map_device(int fd)
 	return page;
 }
 
+/* How much there is to be read: the page, the table of offsets, and what is between. */
+static inline size_t device_size(void)
+{
+	struct fastclk_page_header header;
+	int fd = open_device(O_RDONLY);
+
+	assert_int_equal(read(fd, &header, sizeof(header)), sizeof(header));
+	close(fd);
+	return header.table_count ? header.table_offset + header.table_count *
+				    header.table_entry_size : header.size;
+}
+
 static inline void unmap_device(const struct fastclk_page *page)
 {
 	unsigned int i;

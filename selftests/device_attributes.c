@@ -145,7 +145,7 @@ static void values_make_sense(void **state)
 	assert_attribute("reason", "usable");
 	assert_attribute("mode", "lockstep");
 	assert_attribute("counter", "tsc");
-	assert_attribute("abi_version", "1.0");
+	assert_attribute("abi_version", "1.1");
 	assert_attribute("cpus", "2");
 	assert_attribute("pairs", "1");
 	assert_attribute("max_warp_cycles", "0");

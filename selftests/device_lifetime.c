@@ -33,6 +33,9 @@ static unsigned int count_threads(void)
 	return count;
 }
 
+/* The page and, behind it, the beginning of the table. */
+#define MAPPED	8192
+
 static void *page[MANY];
 
 static int end_many(void **state)
@@ -41,7 +44,7 @@ static int end_many(void **state)
 
 	for (i = 0; i < MANY; i++) {
 		if (page[i] && page[i] != MAP_FAILED)
-			munmap(page[i], 4096);
+			munmap(page[i], MAPPED);
 		page[i] = NULL;
 	}
 	return end_quiet(state);
@@ -61,7 +64,7 @@ static void many_files_and_mappings(void **state)
 	assert_int_equal(module_references(), 0);
 	for (i = 0; i < MANY; i++) {
 		fd[i] = open_device(O_RDONLY);
-		page[i] = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd[i], 0);
+		page[i] = mmap(NULL, MAPPED, PROT_READ, MAP_SHARED, fd[i], 0);
 		assert_ptr_not_equal(page[i], MAP_FAILED);
 	}
 	assert_int_equal(module_references(), MANY);
@@ -71,7 +74,7 @@ static void many_files_and_mappings(void **state)
 	assert_int_equal(module_references(), MANY);
 	assert_int_equal(memcmp(page[0], page[MANY - 1], sizeof(struct fastclk_page_header)), 0);
 	for (i = 0; i < MANY; i++) {
-		munmap(page[i], 4096);
+		munmap(page[i], MAPPED);
 		page[i] = NULL;
 	}
 	assert_int_equal(module_references(), 0);
@@ -85,14 +88,14 @@ static void many_mappings_of_one_file(void **state)
 	(void)state;
 	fd = open_device(O_RDONLY);
 	for (i = 0; i < MANY; i++) {
-		page[i] = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+		page[i] = mmap(NULL, MAPPED, PROT_READ, MAP_SHARED, fd, 0);
 		assert_ptr_not_equal(page[i], MAP_FAILED);
 	}
 	assert_int_equal(module_references(), 1);
 	close(fd);
 	assert_int_equal(module_references(), 1);
 	for (i = 0; i < MANY; i++) {
-		munmap(page[i], 4096);
+		munmap(page[i], MAPPED);
 		page[i] = NULL;
 	}
 	assert_int_equal(module_references(), 0);
@@ -286,7 +289,7 @@ static int use_the_device(int says, void *argument)
 			pause_ms(1);
 			continue;
 		}
-		mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+		mapped = mmap(NULL, MAPPED, PROT_READ, MAP_SHARED, fd, 0);
 		if (mapped == MAP_FAILED)
 			return 2;
 		if (read(fd, &copy, sizeof(copy)) != sizeof(copy))
@@ -297,7 +300,7 @@ static int use_the_device(int says, void *argument)
 		if (poll_now(fd) & ~(POLLIN | POLLRDNORM))
 			return 5;
 		read_text(ATTRIBUTES "bad_cpus", value, sizeof(value));
-		munmap(mapped, 4096);
+		munmap(mapped, MAPPED);
 		close(fd);
 		/* Or there would be no moment in which nobody has it open. */
 		pause_ms(1);

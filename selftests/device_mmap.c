@@ -55,9 +55,18 @@ static void shows_the_page_to_readers(void **state)
 	}
 }
 
-static void maps_any_length_up_to_the_page(void **state)
+/* What can be mapped: whole pages. */
+static size_t whole_size(void)
+{
+	return (device_size() + page_size() - 1) / page_size() * page_size();
+}
+
+static void maps_any_length_up_to_the_whole(void **state)
 {
 	(void)state;
+	assert_refused(device_size(), PROT_READ, MAP_SHARED, 0, 0);
+	assert_refused(whole_size(), PROT_READ, MAP_SHARED, 0, 0);
+	assert_refused(whole_size(), PROT_READ, MAP_SHARED | MAP_POPULATE, 0, 0);
 	assert_refused(1, PROT_READ, MAP_SHARED, 0, 0);
 	assert_refused(sizeof(struct fastclk_page), PROT_READ, MAP_SHARED, 0, 0);
 	assert_refused(page_size(), PROT_READ, MAP_SHARED, 0, 0);
@@ -66,11 +75,11 @@ static void maps_any_length_up_to_the_page(void **state)
 	assert_refused(page_size(), PROT_NONE, MAP_SHARED, 0, 0);
 }
 
-static void refuses_more_than_the_page(void **state)
+static void refuses_more_than_the_whole(void **state)
 {
 	(void)state;
-	assert_refused(page_size() + 1, PROT_READ, MAP_SHARED, 0, EINVAL);
-	assert_refused(2 * page_size(), PROT_READ, MAP_SHARED, 0, EINVAL);
+	assert_refused(whole_size() + 1, PROT_READ, MAP_SHARED, 0, EINVAL);
+	assert_refused(2 * whole_size(), PROT_READ, MAP_SHARED, 0, EINVAL);
 	assert_refused(1 << 30, PROT_READ, MAP_SHARED, 0, EINVAL);
 	assert_refused(0, PROT_READ, MAP_SHARED, 0, EINVAL);
 }
@@ -352,23 +361,38 @@ static void outlives_close(void **state)
 	while (copy.clocks.updates < first.clocks.updates + 3);
 }
 
+/* And so is the table, as long as there are no offsets. */
 static void is_zero_behind_what_is_defined(void **state)
 {
+	size_t i, whole = whole_size();
 	const char *page;
-	size_t i;
 
 	(void)state;
-	page = (const char *)map_device(open_device(O_RDONLY));
-	for (i = sizeof(struct fastclk_page); i < page_size(); i++)
+	page = mmap(NULL, whole, PROT_READ, MAP_SHARED, open_device(O_RDONLY), 0);
+	assert_ptr_not_equal(page, MAP_FAILED);
+	for (i = sizeof(struct fastclk_page); i < whole; i++)
 		assert_int_equal(page[i], 0);
+	munmap((void *)(uintptr_t)page, whole);
+}
+
+static void has_a_table_for_all_cpus(void **state)
+{
+	const struct fastclk_page *page;
+
+	(void)state;
+	page = map_device(open_device(O_RDONLY));
+	assert_int_equal(page->header.table_offset, 4096);
+	assert_int_equal(page->header.table_entry_size, sizeof(struct fastclk_cpu_offset));
+	assert_true(page->header.table_count >= sysconf(_SC_NPROCESSORS_CONF));
+	assert_true(page->header.table_count <= 4096);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		bounded_test(shows_the_page_to_readers),
-		bounded_test(maps_any_length_up_to_the_page),
-		bounded_test(refuses_more_than_the_page),
+		bounded_test(maps_any_length_up_to_the_whole),
+		bounded_test(refuses_more_than_the_whole),
 		bounded_test(refuses_an_offset),
 		bounded_test(refuses_write),
 		bounded_test(refuses_exec),
@@ -383,6 +407,7 @@ int main(void)
 		bounded_test(children_inherit_the_living_page),
 		bounded_test(outlives_close),
 		bounded_test(is_zero_behind_what_is_defined),
+		bounded_test(has_a_table_for_all_cpus),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

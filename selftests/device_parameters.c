@@ -64,6 +64,7 @@ static void refuses_what_is_wrong(void **state)
 		  { "fastclk: ", "recheck_seconds=86401 ", "1", "86400" } },
 		{ "recheck_seconds=-1", -EINVAL, { "fastclk: ", "recheck_seconds", "-1" } },
 		{ "idle_injection=maybe", -EINVAL, { "fastclk: ", "idle_injection", "maybe" } },
+		{ "offsets=maybe", -EINVAL, { "fastclk: ", "offsets", "maybe" } },
 	};
 	unsigned int i;
 	int log, ret;
@@ -185,6 +186,7 @@ static void modinfo_describes_them(void **state)
 		{ "recheck_seconds:", "(uint)", "1 to 86400 s" },
 		{ "assume_invariant:", "(bool)", "default N" },
 		{ "sample_ms:", "(uint)", "1 to 10000 ms" },
+		{ "offsets:", "(bool)", "default Y" },
 	};
 	unsigned int i, found = 0, lines = 0;
 	char line[1024];

@@ -257,7 +257,7 @@ sleep 1
 settle
 run unsynced fastclk status
 run unsynced_json fastclk status --json
-' -s 4 --fault-injection -t 180
+' -s 4 --fault-injection -m offsets=0 -t 180
 
 expect test_build 1 'usable +no' 'test build' 'FAULT_INJECTION' -- 'a test build is not used'
 expect unsynced 1 'usable +no' 'test build' 'besides .*disagree' 'bad CPUs +1: ' \

@@ -22,6 +22,7 @@ SIZE(fastclk_page_hot, 64);
 SIZE(fastclk_page_clocks, 64);
 SIZE(fastclk_page_verdict, 128);
 SIZE(fastclk_page, 320);
+SIZE(fastclk_cpu_offset, 8);
 
 AT(header, magic, 0);
 AT(header, abi_major, 8);

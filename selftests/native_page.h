@@ -16,14 +16,20 @@
 #include <fastclk.h>
 #include "core/publish.h"
 
+/* As many CPUs as the table of offsets has room for. */
+#define NATIVE_PAGE_CPUS	64
+#define NATIVE_PAGE_SIZE	(4096 + NATIVE_PAGE_CPUS * sizeof(struct fastclk_cpu_offset))
+
 /*
  * struct native_page - the page and its file
  * @page: to write
+ * @table: the same, of NATIVE_PAGE_CPUS offsets; all 0, and without effect, at first
  * @path: to open, as long as this process lives
  * @fd: the file
  */
 struct native_page {
 	struct fastclk_page *page;
+	struct fastclk_cpu_offset *table;
 	char path[32];
 	int fd;
 };
@@ -97,16 +103,17 @@ static inline struct native_page native_page_create(void)
 	uint64_t mult, raw_mult;
 
 	native.fd = memfd_create("fastclk", MFD_CLOEXEC);
-	if (native.fd < 0 || ftruncate(native.fd, 4096)) {
+	if (native.fd < 0 || ftruncate(native.fd, NATIVE_PAGE_SIZE)) {
 		perror("memfd_create");
 		exit(1);
 	}
-	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, native.fd, 0);
+	page = mmap(NULL, NATIVE_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, native.fd, 0);
 	if (page == MAP_FAILED) {
 		perror("mmap");
 		exit(1);
 	}
 	native.page = page;
+	native.table = (struct fastclk_cpu_offset *)((char *)page + 4096);
 	snprintf(native.path, sizeof(native.path), "/proc/self/fd/%d", native.fd);
 
 	mult = native_slope(CLOCK_MONOTONIC);
@@ -118,6 +125,9 @@ static inline struct native_page native_page_create(void)
 	page->header.size = sizeof(*page);
 	page->header.counter = FASTCLK_COUNTER;
 	page->header.order = FASTCLK_ORDER;
+	page->header.table_offset = 4096;
+	page->header.table_entry_size = sizeof(*native.table);
+	page->header.table_count = NATIVE_PAGE_CPUS;
 
 	fastclk_publish_begin(page);
 	mono = native_sample(CLOCK_MONOTONIC);
@@ -138,6 +148,18 @@ static inline struct native_page native_page_create(void)
 				     FASTCLK_STATUS_CONSTANT_RATE | FASTCLK_STATUS_LOCKSTEP);
 	fastclk_publish_end(page);
 	return native;
+}
+
+/* From now on the table has to be applied. */
+static inline void native_page_set_offsets(struct native_page *native)
+{
+	struct fastclk_page *page = native->page;
+
+	fastclk_publish_begin(page);
+	page->verdict.verdict = FASTCLK_VERDICT_OFFSET;
+	fastclk_publish_status(page, (page->hot.status & ~FASTCLK_STATUS_COMPARABLE) |
+				     FASTCLK_STATUS_OFFSETS);
+	fastclk_publish_end(page);
 }
 
 #endif /* NATIVE_PAGE_H */

@@ -7,7 +7,9 @@
  *                                           verdict is "synced", if need be after re-checks
  *   verdict_loads unsynced COUNT MODULE     the test build: CPU after CPU is off by +-5,000
  *                                           cycles, idle and busy: the verdict is
- *                                           "unsynced" and names that CPU, or both of two
+ *                                           "unsynced" and names that CPU, or both of two,
+ *                                           since offsets are forbidden
+ *   verdict_loads offset COUNT MODULE       the same, with offsets, as is the default: "offset"
  *   verdict_loads scale COUNT MODULE        idle and busy: a load takes its budget at most,
  *                                           and the verdict is never "unsynced"
  *   verdict_loads busy SECONDS              keeps all CPUs busy, loads nothing
@@ -233,8 +235,13 @@ static double load_and_count(const char *module, const char *parameters, uint32_
 	for (;;) {
 		found = read_verdict();
 		read_bad_cpus(text, sizeof(text));
-		/* Before all CPUs were compared, it may not be known who of two is wrong. */
-		if (found != FASTCLK_VERDICT_UNKNOWN && (!strcmp(text, bad) || is_complete()))
+		/*
+		 * Before all CPUs were compared, it may not be known who of two is wrong, nor, before
+		 * they were compared twice, that they only have offsets.
+		 */
+		if (found != FASTCLK_VERDICT_UNKNOWN &&
+		    (found == expected || expected != FASTCLK_VERDICT_OFFSET) &&
+		    (!strcmp(text, bad) || is_complete()))
 			break;
 		if (rechecks == MOST_RECHECKS)
 			break;
@@ -308,8 +315,9 @@ static void test_synced(const char *module, unsigned int n, double *ms)
 	}
 }
 
-static void test_unsynced(const char *module, unsigned int n, double *ms)
+static void test_off(const char *module, uint32_t expected, unsigned int n, double *ms)
 {
+	bool offset = expected == FASTCLK_VERDICT_OFFSET;
 	char name[128], parameters[64], bad[16];
 	unsigned int cpu;
 	int loaded, sign;
@@ -321,18 +329,18 @@ static void test_unsynced(const char *module, unsigned int n, double *ms)
 			set_busy(true);
 		for (cpu = 0; cpu < cpus; cpu++) {
 			for (sign = 1; sign >= -1; sign -= 2) {
-				snprintf(parameters, sizeof(parameters), "fault=%u:%d", cpu,
-					 sign * FAULT_CYCLES);
+				snprintf(parameters, sizeof(parameters), "fault=%u:%d%s", cpu,
+					 sign * FAULT_CYCLES, offset ? "" : " offsets=0");
 				/* Of two, nobody can say which one is wrong. */
 				if (cpus == 2)
 					strcpy(bad, "0-1");
 				else
 					snprintf(bad, sizeof(bad), "%u", cpu);
-				ok = load_many(module, parameters, FASTCLK_VERDICT_UNSYNCED, bad,
-					       ms, n);
+				ok = load_many(module, parameters, expected, bad, ms, n);
 				snprintf(name, sizeof(name),
-					 "%u CPUs, %s, CPU %u off by %+d: unsynced and named",
-					 cpus, loaded ? "busy" : "idle", cpu, sign * FAULT_CYCLES);
+					 "%u CPUs, %s, CPU %u off by %+d: %s and named",
+					 cpus, loaded ? "busy" : "idle", cpu, sign * FAULT_CYCLES,
+					 offset ? "offset" : "unsynced");
 				point(ok, name);
 			}
 		}
@@ -419,7 +427,7 @@ int main(int argc, char **argv)
 	limit_ms = argc > 4 ? atoi(argv[4]) * 1000.0 : 0;
 	cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	if (!ms || !n || cpus > MOST_CPUS || (argc < 4 && strcmp(what, "busy"))) {
-		fprintf(stderr, "Usage: verdict_loads synced|unsynced|scale COUNT MODULE [SECONDS]\n"
+		fprintf(stderr, "Usage: verdict_loads synced|unsynced|offset|scale COUNT MODULE [SECONDS]\n"
 			"       verdict_loads busy SECONDS\n");
 		return 2;
 	}
@@ -430,7 +438,9 @@ int main(int argc, char **argv)
 	} else if (!strcmp(what, "synced")) {
 		test_synced(argv[3], n, ms);
 	} else if (!strcmp(what, "unsynced")) {
-		test_unsynced(argv[3], n, ms);
+		test_off(argv[3], FASTCLK_VERDICT_UNSYNCED, n, ms);
+	} else if (!strcmp(what, "offset")) {
+		test_off(argv[3], FASTCLK_VERDICT_OFFSET, n, ms);
 	} else {
 		test_scale(argv[3], n);
 	}

@@ -71,8 +71,9 @@ void bench_print(const struct measure_result *result)
 
 	printf("%-24s %10s %10s\n", "reader", "ns/call", "spread");
 	for (i = 0; i < MEASURE_READERS; i++)
-		printf("%-24s %10.2f %10.2f\n", measure_reader_name(i), result->ns[i],
-		       result->spread_ns[i]);
+		if (result->calls[i])
+			printf("%-24s %10.2f %10.2f\n", measure_reader_name(i), result->ns[i],
+			       result->spread_ns[i]);
 	printf("\n");
 	for (i = 0; i < RATIOS; i++)
 		printf("%-24s %10.3f x %s\n", measure_reader_name(ratios[i].reader),
@@ -95,11 +96,13 @@ static void bench_json(const struct command_clock *clock, const struct measure_r
 	json_string("page_file", clock->path);
 	json_begin("ns_per_call");
 	for (i = 0; i < MEASURE_READERS; i++)
-		json_real(keys[i], result->ns[i], 3);
+		if (keys[i])
+			json_real(keys[i], result->ns[i], 3);
 	json_end();
 	json_begin("spread_ns");
 	for (i = 0; i < MEASURE_READERS; i++)
-		json_real(keys[i], result->spread_ns[i], 3);
+		if (keys[i])
+			json_real(keys[i], result->spread_ns[i], 3);
 	json_end();
 	json_begin("ratios");
 	for (i = 0; i < RATIOS; i++)
@@ -136,7 +139,7 @@ int bench_main(int argc, char **argv)
 
 	argp_parse(&argp, argc, argv, 0, NULL, &arguments);
 	command_open(&clock, arguments.page);
-	error = measure(arguments.page, &result);
+	error = measure(arguments.page, NULL, &result);
 	if (error) {
 		if (clock.source == FASTCLK_SOURCE_NO_COUNTER)
 			fprintf(stderr, "fastclk bench: nothing can be measured: %s\n", clock.why);

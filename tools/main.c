@@ -8,7 +8,7 @@
 
 #include "command.h"
 
-const char *argp_program_version = "fastclk 0.1.0, page ABI 1.0";
+const char *argp_program_version = "fastclk 0.1.0, page ABI 1.1";
 
 static const struct {
 	const char *name;

@@ -81,6 +81,7 @@ READER(bare, uint64_t cycles = fastclk_counter(); CONSUME(cycles))
 READER(relaxed, uint64_t ns = fastclk_now_ns_relaxed(clk); CONSUME(ns))
 READER(bare_ordered, uint64_t cycles = fastclk_counter_ordered(); CONSUME(cycles))
 READER(ordered, uint64_t ns = fastclk_now_ns(clk); CONSUME(ns))
+READER(offsets, uint64_t ns = fastclk_now_ns(clk); CONSUME(ns))
 READER(gettime, struct timespec now; clock_gettime(CLOCK_MONOTONIC, &now); CONSUME(now.tv_nsec))
 
 static const struct {
@@ -92,7 +93,18 @@ static const struct {
 	[MEASURE_RELAXED] = { "fastclk_now_ns_relaxed", LOOPS(relaxed) },
 	[MEASURE_BARE_ORDERED] = { BARE_ORDERED_NAME, LOOPS(bare_ordered) },
 	[MEASURE_ORDERED] = { "fastclk_now_ns", LOOPS(ordered) },
+	[MEASURE_OFFSETS] = { "... with offsets of CPUs", LOOPS(offsets) },
 	[MEASURE_GETTIME] = { "clock_gettime", LOOPS(gettime) },
+};
+
+/*
+ * struct clocks - what is read
+ * @clk: by most readers
+ * @offsets: by MEASURE_OFFSETS, which is left out if it is NULL
+ */
+struct clocks {
+	const struct fastclk *clk;
+	const struct fastclk *offsets;
 };
 
 /**
@@ -140,12 +152,21 @@ static double median(double *values, unsigned int count)
 	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
+static int is_left_out(const struct clocks *clocks, unsigned int reader)
+{
+	return reader == MEASURE_OFFSETS && !clocks->offsets;
+}
+
 /* Ns per call. */
-static double sample(const struct fastclk *clk, unsigned int reader, unsigned int padding,
+static double sample(const struct clocks *clocks, unsigned int reader, unsigned int padding,
 		     unsigned int calls)
 {
-	uint64_t start = now_ns();
+	const struct fastclk *clk = reader == MEASURE_OFFSETS ? clocks->offsets : clocks->clk;
+	uint64_t start;
 
+	if (is_left_out(clocks, reader))
+		return 0;
+	start = now_ns();
 	readers[reader].loops[padding](clk, calls);
 	return (double)(now_ns() - start) / calls;
 }
@@ -167,13 +188,15 @@ static double timer_cost_ns(void)
 }
 
 /* How many calls fill a sample. Also warms up what the reader needs. */
-static unsigned int calls_for(const struct fastclk *clk, unsigned int reader, double sample_ns)
+static unsigned int calls_for(const struct clocks *clocks, unsigned int reader, double sample_ns)
 {
 	double costs[PADDINGS], cost, calls;
 	unsigned int i;
 
+	if (is_left_out(clocks, reader))
+		return 0;
 	for (i = 0; i < PADDINGS; i++)
-		costs[i] = sample(clk, reader, i, 200);
+		costs[i] = sample(clocks, reader, i, 200);
 	cost = median(costs, PADDINGS);
 	calls = cost > 0 ? sample_ns / cost : MAX_CALLS;
 	if (calls > MAX_CALLS)
@@ -181,7 +204,7 @@ static unsigned int calls_for(const struct fastclk *clk, unsigned int reader, do
 	return calls < MIN_CALLS ? MIN_CALLS : (unsigned int)calls;
 }
 
-static void one_round(const struct fastclk *clk, const struct measure_result *result,
+static void one_round(const struct clocks *clocks, const struct measure_result *result,
 		      unsigned int samples, double found[MEASURE_READERS])
 {
 	static double costs[MEASURE_READERS][PADDINGS][SAMPLES];
@@ -192,7 +215,7 @@ static void one_round(const struct fastclk *clk, const struct measure_result *re
 			for (j = 0; j < MEASURE_READERS; j++) {
 				reader = (i + padding + j) % MEASURE_READERS;
 				costs[reader][padding][i] =
-					sample(clk, reader, padding, result->calls[reader]);
+					sample(clocks, reader, padding, result->calls[reader]);
 			}
 		}
 	}
@@ -203,7 +226,7 @@ static void one_round(const struct fastclk *clk, const struct measure_result *re
 	}
 }
 
-static void all_rounds(const struct fastclk *clk, struct measure_result *result)
+static void all_rounds(const struct clocks *clocks, struct measure_result *result)
 {
 	static double found[MEASURE_READERS][ROUNDS];
 	double sample_ns = CLOCK_READS_PER_SAMPLE * timer_cost_ns();
@@ -214,9 +237,9 @@ static void all_rounds(const struct fastclk *clk, struct measure_result *result)
 	if (sample_ns < SAMPLE_NS)
 		sample_ns = SAMPLE_NS;
 	for (reader = 0; reader < MEASURE_READERS; reader++) {
-		result->calls[reader] = calls_for(clk, reader, sample_ns);
+		result->calls[reader] = calls_for(clocks, reader, sample_ns);
 		pass_ns += PADDINGS * result->calls[reader] *
-			   sample(clk, reader, 0, result->calls[reader]);
+			   sample(clocks, reader, 0, result->calls[reader]);
 	}
 	fitting = (double)BUDGET_NS / (pass_ns * ROUNDS);
 	samples = fitting > SAMPLES ? SAMPLES :
@@ -225,7 +248,7 @@ static void all_rounds(const struct fastclk *clk, struct measure_result *result)
 
 	start = now_ns();
 	do {
-		one_round(clk, result, samples, of_round);
+		one_round(clocks, result, samples, of_round);
 		for (reader = 0; reader < MEASURE_READERS; reader++)
 			found[reader][result->rounds] = of_round[reader];
 		result->rounds++;
@@ -259,16 +282,18 @@ static double open_cost_us(const char *path)
 /**
  * measure - do it
  * @path: as for fastclk_open_at()
+ * @offsets_path: of a page with FASTCLK_STATUS_OFFSETS, or NULL
  * @result: result
  *
  * Takes about three seconds, on the CPU that this thread is on. Return: 0, -EPERM if this
  * process must not read the counter, or another negative errno if the thread cannot be kept
  * on its CPU.
  */
-int measure(const char *path, struct measure_result *result)
+int measure(const char *path, const char *offsets_path, struct measure_result *result)
 {
+	struct fastclk clk, offsets;
+	struct clocks clocks = { &clk, NULL };
 	cpu_set_t before, one;
-	struct fastclk clk;
 
 	memset(result, 0, sizeof(*result));
 	/* The C library's clock_gettime() reads it as well. */
@@ -284,9 +309,21 @@ int measure(const char *path, struct measure_result *result)
 
 	result->open_us = open_cost_us(path);
 	result->source = fastclk_open_at(&clk, path, 0);
-	all_rounds(&clk, result);
+	if (offsets_path) {
+		int source = fastclk_open_at(&offsets, offsets_path, 0);
+
+		if (result->source == FASTCLK_SOURCE_PAGE)
+			result->source = source;
+		clocks.offsets = &offsets;
+	}
+	all_rounds(&clocks, result);
 	if (result->source == FASTCLK_SOURCE_PAGE)
 		result->source = fastclk_source(&clk);
+	if (offsets_path) {
+		if (result->source == FASTCLK_SOURCE_PAGE)
+			result->source = fastclk_source(&offsets);
+		fastclk_close(&offsets);
+	}
 	fastclk_close(&clk);
 
 	sched_setaffinity(0, sizeof(before), &before);

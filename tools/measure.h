@@ -14,13 +14,14 @@ enum measure_reader {
 	MEASURE_RELAXED,		/* fastclk_now_ns_relaxed() */
 	MEASURE_BARE_ORDERED,		/* the bare counter, ordered */
 	MEASURE_ORDERED,		/* fastclk_now_ns() */
+	MEASURE_OFFSETS,		/* the same on a page with FASTCLK_STATUS_OFFSETS */
 	MEASURE_GETTIME,		/* clock_gettime(CLOCK_MONOTONIC) */
 	MEASURE_READERS
 };
 
 /*
  * struct measure_result - what was found
- * @ns: per call, loop included: median of the rounds
+ * @ns: per call, loop included: median of the rounds; 0: not measured
  * @spread_ns: of the rounds, largest minus smallest
  * @open_us: from fastclk_open_at() to the end of the first read, median
  * @source: enum fastclk_source: that of the beginning or, if it was the page, of the end
@@ -40,7 +41,7 @@ struct measure_result {
 	unsigned int calls[MEASURE_READERS];
 };
 
-int measure(const char *path, struct measure_result *result);
+int measure(const char *path, const char *offsets_path, struct measure_result *result);
 const char *measure_reader_name(enum measure_reader reader);
 double measure_ratio(const struct measure_result *result, enum measure_reader reader,
 		     enum measure_reader base);

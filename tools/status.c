@@ -107,8 +107,10 @@ static void say_verdict(const struct facts *facts)
 		    v->worst_cpu[0], v->worst_cpu[1], warp);
 		break;
 	case FASTCLK_VERDICT_OFFSET:
-		say("verdict", "offset: the counters of the CPUs differ by constants, which are "
-		    "known");
+		say("verdict", "offset: the counters of the CPUs differ by constants, by %s or more; "
+		    "with the offsets that are on the page, no two ordered timestamps on the %u "
+		    "tested CPUs can be seen going back, and counters differ by at most %s",
+		    warp, v->cpus, skew);
 		break;
 	default:
 		say("verdict", "unknown: whether the counters of all CPUs agree could not be said "

@@ -43,6 +43,17 @@ bool fastclk_counter_invariant(void)
 }
 
 /**
+ * fastclk_counter_has_cpu - does an instruction read the counter together with the CPU's number?
+ *
+ * RDTSCP does; Linux puts the number into the low 12 bits of TSC_AUX. That is for user space:
+ * the kernel must not use it, since KVM leaves a guest's TSC_AUX there. Any context.
+ */
+bool fastclk_counter_has_cpu(void)
+{
+	return boot_cpu_has(X86_FEATURE_RDTSCP);
+}
+
+/**
  * fastclk_counter_trusted - does the kernel trust the counter?
  *
  * Any context.

@@ -52,6 +52,24 @@
  * wrapped. A reader for which either fails takes clock_gettime().
  *
  *
+ * Counters that differ by constants
+ * ---------------------------------
+ *
+ * If FASTCLK_STATUS_OFFSETS is set (and FASTCLK_STATUS_COMPARABLE is not), the lines and the
+ * window are about the counter plus the offset of the CPU that it was read on. The offset
+ * is in a table, @table_count entries of struct fastclk_cpu_offset, @table_entry_size bytes
+ * apart, of which the first is @table_offset bytes behind the page's start and belongs to
+ * CPU 0; all of it can be mapped. Counter and CPU must be read at once, by one instruction:
+ * on x86 RDTSCP, which gives the CPU in the low 12 bits of TSC_AUX, and is ordered after
+ * preceding loads. The entry is read under the same @seq as the line. A CPU whose number is
+ * not below @table_count has none; a CPU that was not tested has FASTCLK_OFFSET_UNKNOWN, which
+ * takes the sum out of any window. On both a reader takes clock_gettime(). One that does not
+ * apply the table must not use the lines at all, even if it stays on one CPU.
+ *
+ * Without FASTCLK_STATUS_OFFSETS the table means nothing. Where no instruction gives
+ * counter and CPU, there is none.
+ *
+ *
  * What is promised
  * ----------------
  *
@@ -62,7 +80,10 @@
  * few hundred nanoseconds after it reached the vDSO; a value read in between is the
  * one that the previous line gives, as in a clock_gettime() which began earlier.
  *
- * With FASTCLK_STATUS_COMPARABLE, within one @generation, a value that is read (with
+ * With FASTCLK_STATUS_OFFSETS all of this is about clock_gettime() on the CPU whose offset is
+ * 0; on the others the kernel's own clock is off, if their counters drive it.
+ *
+ * With FASTCLK_STATUS_COMPARABLE or _OFFSETS, within one @generation, a value that is read (with
  * the ordered read) after another thread on any tested CPU has handed over its own is never
  * smaller than that one, apart from what the kernel's own clock does when its rate is
  * changed: the old rate minus the new one, times the time the update takes. Values,
@@ -77,7 +98,7 @@
 #define FASTCLK_MAGIC		0x314b4c4354534146ULL
 
 #define FASTCLK_ABI_MAJOR	1	/* a reader refuses any other */
-#define FASTCLK_ABI_MINOR	0	/* grows when fields are appended */
+#define FASTCLK_ABI_MINOR	1	/* grows when fields are appended; 1: the table */
 
 /* @counter: what instruction reads the counter. */
 enum fastclk_counter {
@@ -115,7 +136,8 @@ enum fastclk_order {
 							 * compare: verdict is SYNCED
 							 */
 #define FASTCLK_STATUS_OFFSETS		(1U << 2)	/* they compare after the per-CPU
-							 * offsets were applied
+							 * offsets were applied, which must be
+							 * done: verdict is OFFSET
 							 */
 #define FASTCLK_STATUS_CONSTANT_RATE	(1U << 3)	/* the counter's rate is constant */
 #define FASTCLK_STATUS_LOCKSTEP		(1U << 4)	/* mode is LOCKSTEP */
@@ -146,7 +168,7 @@ enum fastclk_verdict {
 	FASTCLK_VERDICT_OFFSET		= 3,	/* they differ by constants, see the table */
 };
 
-/* @reason: why FASTCLK_STATUS_LINE_VALID and _COMPARABLE are not both set. */
+/* @reason: why not FASTCLK_STATUS_LINE_VALID and one of _COMPARABLE and _OFFSETS are set. */
 enum fastclk_reason {
 	FASTCLK_REASON_UNKNOWN		= 0,
 	FASTCLK_REASON_USABLE		= 1,	/* they are */
@@ -213,11 +235,12 @@ struct fastclk_page_verdict {
 	__u32 reason;			/* enum fastclk_reason */
 	__u32 mode;			/* enum fastclk_mode */
 	__u32 measurements;		/* how many were done since the module was loaded */
-	__aligned_u64 max_skew_cycles;	/* no two tested CPUs' counters differ by more;
+	__aligned_u64 max_skew_cycles;	/* no two tested CPUs' counters differ by more, with
+					 * verdict OFFSET after the offsets were applied;
 					 * ~0: not bounded
 					 */
-	__aligned_u64 max_warp_cycles;	/* two of them differ by at least so much; 0: no
-					 * difference can be seen
+	__aligned_u64 max_warp_cycles;	/* two of them differ by at least so much, without
+					 * offsets; 0: no difference can be seen
 					 */
 	__u32 worst_cpu[2];		/* the pair with the largest warp or, without any,
 					 * skew; ~0: none
@@ -233,6 +256,13 @@ struct fastclk_page_verdict {
 	__u32 reserved0;
 	__aligned_u64 reserved1[5];
 };
+
+/* An entry of the table: 8 bytes. */
+struct fastclk_cpu_offset {
+	__s64 offset_cycles;		/* to be added to the counter */
+};
+
+#define FASTCLK_OFFSET_UNKNOWN	(-0x7fffffffffffffffLL - 1)
 
 struct fastclk_page {
 	struct fastclk_page_header header;

@@ -43,6 +43,27 @@ static inline __u64 fastclk_counter_ordered(void)
 	return (__u64)high << 32 | low;
 }
 
+/* There is fastclk_counter_with_cpu(). */
+#define FASTCLK_HAVE_COUNTER_WITH_CPU
+
+/**
+ * fastclk_counter_with_cpu - read the counter, ordered, and the number of the CPU it is of
+ * @cpu: result, 0 to 4095
+ *
+ * RDTSCP waits for all preceding loads by itself, and takes TSC_AUX in the same step, so that
+ * no migration comes in between. Linux keeps the CPU's number in the low 12 bits of that. For
+ * user space only: in the kernel, TSC_AUX may be that of a KVM guest.
+ */
+static inline __u64 fastclk_counter_with_cpu(__u32 *cpu)
+{
+	unsigned long low, high;
+	unsigned int aux;
+
+	__asm__ __volatile__("rdtscp" : "=a" (low), "=d" (high), "=c" (aux) : : "memory");
+	*cpu = aux & 0xfff;
+	return (__u64)high << 32 | low;
+}
+
 /*
  * The second look at the page's seq must not come before the first. x86 does not
  * reorder loads, so only the compiler has to be told.
