@@ -275,7 +275,7 @@ static inline void events_look(struct events *e, const char *expected, int ms)
 
 	if (poll(e->files, EVENTS_FILES, ms) > 0) {
 		for (i = 0; i < EVENTS_FILES - 1; i++) {
-			if (!(e->files[i].revents & e->files[i].events))
+			if (!(e->files[i].revents & (e->files[i].events | POLLHUP)))
 				continue;
 			events_note(e, i);
 			events_drain(e->files[i].fd);

@@ -7,7 +7,11 @@
 # shellcheck source=selftests/guest.bash
 . "$(dirname "$0")/guest.bash"
 
-in_guest 'with two CPUs' '
+in_guest 'with two CPUs' "
 	/selftests/event_clocksource
-' -t 600
+	/selftests/event_readers ${SOAK:+300}
+" -t 1500
+in_guest 'with a test build' '
+	/selftests/event_verdict
+' -t 600 --fault-injection
 tap_end
