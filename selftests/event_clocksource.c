@@ -179,7 +179,7 @@ static void nobody_is_told_of_nothing(void **state)
 
 	(void)state;
 	events_open(&events);
-	assert_int_equal(write_attribute("recheck", "1"), 0);
+	recheck();
 	text = events_missing(&events, EVENTS_TRACE_UPDATE | EVENTS_TRACE_EXCHANGE, NULL, SOON_MS);
 	if (text)
 		fail_msg("%s", text);
