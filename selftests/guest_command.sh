@@ -159,7 +159,7 @@ expect status 0 '^usable +yes' \
 	'counter +tsc at [0-9.]+ MHz' 'clocksource +tsc ' 'tested +2 CPUs, 1 of 1 pairs' \
 	'skew +at most [0-9]+ cycles' 'warp +none' 'bad CPUs +none' 'line +ns = \(cycles \* [0-9]+ ' \
 	'window +0\.[0-9]+ s old, valid for another [0-9.]+ s' 'generation +[1-9]' 'updates +[1-9]' \
-	'rate +constant enough' 'trust +the kernel trusts' 'ABI 1\.0' -- 'status says that the clock can be used, and gives all figures'
+	'rate +constant enough' 'trust +the kernel trusts' 'ABI 1\.1' -- 'status says that the clock can be used, and gives all figures'
 expect_json json '$j->{usable} eq "1" && $j->{source} == 0 && $j->{verdict} eq "synced" &&
 	$j->{mode} eq "lockstep" && $j->{reason} eq "usable" && $j->{kernel_clocksource} eq "tsc" &&
 	$j->{bad_cpus} eq "" && $j->{max_skew_ns} > 0 && $j->{max_warp_ns} == 0 &&

@@ -9,7 +9,6 @@
 
 in_guest 'with two CPUs' "
 	/selftests/event_clocksource
-	/selftests/event_readers ${SOAK:+300}
 " -t 1500
 in_guest 'with a test build' '
 	/selftests/event_verdict

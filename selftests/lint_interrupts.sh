@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 allowed='
 core/events.c 1 notes what was traced last
 core/identity.c 1 test build: two reads of the counter and one of the clock
-core/page.c 9 writes the page, and copies what the sampler has to do
+core/page.c 10 writes the page, and copies what the sampler has to do
 core/sampler.c 1 two reads of the counter and one of the clock
 core/timekeeper.c 1 copies a name
 '
