@@ -229,7 +229,7 @@ static int set_up(void **state)
 {
 	begin_test(state);
 	/* The time that hotplug takes of this is enough even where CPUs are short. */
-	return load_with("budget_ms=20000 recheck_seconds=0");
+	return load_with("budget_ms=20000 recheck_seconds=0 offsets=0");
 }
 
 static int tear_down(void **state)
