@@ -59,9 +59,10 @@
 
 /*
  * Single pairs starve when of so many less than a quarter could be measured: with busy
- * vCPUs it is none or one of them, with idle ones six of eight.
+ * vCPUs it is none or one of eight, with idle ones six of them. More tries cost more time
+ * than to idle for once where it was not needed.
  */
-#define FASTCLK_STARVING		8
+#define FASTCLK_STARVING		4
 
 /*
  * A quiet stretch: all CPUs idle for up to 100 ms, too short to be noticed by most. They

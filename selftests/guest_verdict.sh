@@ -11,7 +11,7 @@
 if [[ -n ${SOAK:-} ]]; then
 	many=1000 some=100 few=20 long='' short=''
 else
-	many=100 some=3 few=1 long=40 short=4
+	many=100 some=3 few=1 long=30 short=4
 fi
 
 in_guest 'with four CPUs' "
