@@ -42,7 +42,7 @@ in_saved_guest 'that is restored to other counters' '
 	/selftests/restore fault
 ' --qemu "$words $before" --qemu "$again $after" --fault-injection -m offsets=0
 in_saved_guest 'whose counter jumps' "
-	/selftests/restore jump 5
+	/selftests/restore jump 2
 	/selftests/restore jump -2
 " --qemu "$words" --qemu "$again" --qemu "$again" "${hpet[@]}"
 tap_end
