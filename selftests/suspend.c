@@ -207,7 +207,7 @@ static void a_counter_that_was_set_is_found(void **state)
 static int set_up(void **state)
 {
 	begin_test(state);
-	return load_with("recheck_seconds=0");
+	return load_with("recheck_seconds=0 offsets=0");
 }
 
 static int tear_down(void **state)
