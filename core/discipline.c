@@ -367,8 +367,8 @@ static void fastclk_move(struct fastclk_discipline *d, s64 phase, s64 rate)
  * @sample: newer than those before
  *
  * Return: 0; -EINVAL if it is no sample (the counter went back, or took longer than one can
- * wait), which changes nothing; -ERANGE if it contradicts what is known, so that the fit is
- * lost and must be begun anew.
+ * wait), which changes nothing; -ERANGE if it contradicts what is known, by @d->gap_ns, so
+ * that the fit is lost and must be begun anew.
  */
 int fastclk_discipline_add(struct fastclk_discipline *d, const struct fastclk_sample *sample)
 {
@@ -392,8 +392,10 @@ int fastclk_discipline_add(struct fastclk_discipline *d, const struct fastclk_sa
 		fit->phase_lo = -now.half;
 		fit->phase_hi = now.half;
 	} else {
-		if (now.cycles <= fit->cycles)
+		if (now.cycles <= fit->cycles) {
+			d->gap_ns = U64_MAX;
 			return -ERANGE;
+		}
 		ns = (u64)((fastclk_u128)(now.cycles - fit->cycles) * fit->mult >> fit->shift);
 		fit->time += (fastclk_u128)(now.cycles - fit->cycles) * fit->mult;
 		fit->cycles = now.cycles;
@@ -406,8 +408,10 @@ int fastclk_discipline_add(struct fastclk_discipline *d, const struct fastclk_sa
 		fit->phase_hi = fastclk_smaller(fit->phase_hi + 1 +
 						fastclk_phase(fit->rate_hi + fit->step, ns),
 						seen + now.half);
-		if (fit->phase_lo > fit->phase_hi)
+		if (fit->phase_lo > fit->phase_hi) {
+			d->gap_ns = (u64)(fit->phase_lo - fit->phase_hi) >> FASTCLK_PHASE_SHIFT;
 			return -ERANGE;
+		}
 	}
 
 	d->remembered[d->next] = now;

@@ -93,6 +93,7 @@ struct fastclk_remembered {
  * @prior: the limits of the rate that are known from the beginning, 1/2^32
  * @drift: how far @fit.mult is from where it began, 1/2^32
  * @samples: taken in so far
+ * @gap_ns: by so much the sample that was refused last misses what is known, rounded down
  * @forgotten: how often old ones contradicted newer ones, so that the rate had changed
  */
 struct fastclk_discipline {
@@ -104,6 +105,7 @@ struct fastclk_discipline {
 	s64 prior;
 	s64 drift;
 	u64 samples;
+	u64 gap_ns;
 	u64 forgotten;
 };
 

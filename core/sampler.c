@@ -38,6 +38,12 @@
  */
 #define FASTCLK_INTERVAL_VARIABLE_MS	10U
 
+/*
+ * No rate that changes makes so much of one interval: a clock was set, as when a machine is
+ * restored by a hypervisor that does not tell. Then counters may have been set one by one.
+ */
+#define FASTCLK_JUMP_NS			NSEC_PER_MSEC
+
 static DEFINE_MUTEX(fastclk_sampler_mutex);
 static struct fastclk_discipline fastclk_sampler_fit;
 static u32 fastclk_sampler_era;
@@ -138,6 +144,9 @@ static unsigned int fastclk_sampler_update(struct fastclk_task *task)
 	fastclk_sampler_sample(task->khz, &sample);
 	if (fastclk_discipline_add(&fastclk_sampler_fit, &sample)) {
 		fastclk_sampler_lost++;
+		/* First the verdict: with the new generation it must not be seen. */
+		if (fastclk_sampler_fit.gap_ns >= FASTCLK_JUMP_NS)
+			fastclk_sync_forget();
 		fastclk_page_set_fit(task->era, NULL, 1);
 		/* The next era begins at once. */
 		if (!fastclk_page_get_task(task))

@@ -60,6 +60,9 @@
 /* How long to wait between two re-checks that users ask for. */
 #define FASTCLK_RECHECK_S		1
 
+/* How often the first measurement is begun, before loading fails. */
+#define FASTCLK_FIRST_TRIES	3
+
 /* Set by fastclk_sync_init(). */
 static cpumask_var_t fastclk_sync_cpus;
 static unsigned int fastclk_sync_budget_ms;
@@ -347,7 +350,8 @@ static void fastclk_sync_background(struct work_struct *work)
 {
 	cpus_read_lock();
 	mutex_lock(&fastclk_sync_mutex);
-	if (READ_ONCE(fastclk_sync_stop_bits))
+	/* It may be forgotten before there was any. */
+	if (READ_ONCE(fastclk_sync_stop_bits) || !fastclk_result)
 		;
 	else if (!fastclk_sync_unfinished())
 		fastclk_sync_look_again();
@@ -372,9 +376,9 @@ void fastclk_sync_forget(void)
 	if (fastclk_result)
 		cpumask_clear(fastclk_result->bad);
 	fastclk_page_forget_verdict();
-	mutex_unlock(&fastclk_result_mutex);
 	if (!READ_ONCE(fastclk_sync_stop_bits))
 		mod_delayed_work(system_freezable_wq, &fastclk_sync_work, 0);
+	mutex_unlock(&fastclk_result_mutex);
 }
 
 /* In a callback of CPU hotplug: what follows from CPUs that are new, or are gone? */
@@ -560,6 +564,7 @@ static int fastclk_sync_parse_cpus(const char *cpus)
  */
 int fastclk_sync_init(const struct fastclk_sync_parameters *parameters)
 {
+	unsigned int tries = 0;
 	int ret;
 
 	ret = fastclk_sync_parse_cpus(parameters->cpus);
@@ -574,12 +579,17 @@ int fastclk_sync_init(const struct fastclk_sync_parameters *parameters)
 
 	cpus_read_lock();
 	mutex_lock(&fastclk_sync_mutex);
-	ret = fastclk_sync_update(fastclk_sync_new(), FASTCLK_EFFORT_FULL);
+	/* A clock that is set meanwhile makes all of it void. */
+	do
+		ret = fastclk_sync_update(fastclk_sync_new(), FASTCLK_EFFORT_FULL);
+	while (ret == -EAGAIN && ++tries < FASTCLK_FIRST_TRIES);
 	fastclk_sync_last = jiffies - FASTCLK_RECHECK_S * HZ;
 	mutex_unlock(&fastclk_sync_mutex);
 	cpus_read_unlock();
 
 	if (ret) {
+		fastclk_sync_stop();
+		cancel_delayed_work_sync(&fastclk_sync_work);
 		fastclk_crews_exit();
 		free_cpumask_var(fastclk_sync_cpus);
 	}
@@ -605,9 +615,14 @@ void fastclk_sync_stop(void)
 void fastclk_sync_exit(void)
 {
 	fastclk_sync_stop();
+	/* The sampler may still forget the verdict: it has queued the work, or won't. */
+	mutex_lock(&fastclk_result_mutex);
+	mutex_unlock(&fastclk_result_mutex);
 	cancel_delayed_work_sync(&fastclk_sync_work);
 	fastclk_crews_exit();
+	mutex_lock(&fastclk_result_mutex);
 	fastclk_measurement_free(fastclk_result);
 	fastclk_result = NULL;
+	mutex_unlock(&fastclk_result_mutex);
 	free_cpumask_var(fastclk_sync_cpus);
 }

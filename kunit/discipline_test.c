@@ -440,6 +440,11 @@ static void discipline_notices_what_it_cannot_keep(struct kunit *test)
 		sample = look(&m, 160);
 		KUNIT_EXPECT_EQ_MSG(test, fastclk_discipline_add(d, &sample), -ERANGE,
 				    "case %u", i);
+		/* By how much: a second or more, or some us. */
+		if (i < 3)
+			KUNIT_EXPECT_GE_MSG(test, d->gap_ns, 900 * NSEC_PER_MSEC, "case %u", i);
+		else if (i < 5)
+			KUNIT_EXPECT_LE_MSG(test, d->gap_ns, NSEC_PER_MSEC, "case %u", i);
 	}
 }
 

@@ -13,8 +13,8 @@ stamps=$([[ ${SOAK:-} ]] && echo 10000000 || echo 300000)
 in_guest 'in lockstep' "
 	/selftests/offsets one /fastclk.ko $stamps
 	/selftests/offsets wander /fastclk.ko
-" -s 4 -t 7200 --fault-injection
+" -s 4 -t $((${SOAK:+7000} + 300)) --fault-injection
 in_guest 'with hpet' "
 	/selftests/offsets all /fastclk.ko $stamps
-" -s 4 -t 7200 --fault-injection -A clocksource=hpet
+" -s 4 -t $((${SOAK:+7000} + 300)) --fault-injection -A clocksource=hpet
 tap_end

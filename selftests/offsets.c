@@ -52,13 +52,18 @@ static void pause_ms(unsigned int ms)
 	nanosleep(&time, NULL);
 }
 
+/* With a pause of 1 ms each; far more than it takes, also on a busy host. */
+#define UNLOAD_TRIES	60000
+
 static void unload(void)
 {
+	unsigned int tries = 0;
+
 	while (syscall(SYS_delete_module, "fastclk", O_NONBLOCK)) {
 		if (errno == ENOENT)
 			return;
 		/* Its threads still measure in the background. */
-		if (errno != EWOULDBLOCK)
+		if (errno != EWOULDBLOCK || ++tries > UNLOAD_TRIES)
 			fail_msg("unload: %s", strerror(errno));
 		pause_ms(1);
 	}
@@ -332,13 +337,16 @@ static void assert_no_offsets(void)
 {
 	struct device device;
 	struct fastclk clk;
+	int source;
 
 	read_device(&device);
 	assert_int_equal(device.page.verdict.verdict, FASTCLK_VERDICT_UNSYNCED);
 	assert_int_equal(device.page.verdict.reason, FASTCLK_REASON_UNSYNCED);
 	assert_false(device.page.hot.status & (FASTCLK_STATUS_OFFSETS |
 					       FASTCLK_STATUS_COMPARABLE));
-	assert_int_equal(fastclk_open(&clk, FASTCLK_TEST_BUILD), FASTCLK_SOURCE_STATUS);
+	/* On the CPU whose counter is off, that is seen first. */
+	source = fastclk_open(&clk, FASTCLK_TEST_BUILD);
+	assert_true(source == FASTCLK_SOURCE_STATUS || source == FASTCLK_SOURCE_CONTRADICTION);
 	fastclk_close(&clk);
 }
 

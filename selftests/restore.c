@@ -400,7 +400,7 @@ static void counters_that_differ_are_found(void **state)
 static void a_jump_is_seen(void **state)
 {
 	int seconds = atoi(argument_s);
-	struct fastclk_page copy;
+	struct fastclk_page copy, after;
 	char request[64];
 	double jump;
 
@@ -420,6 +420,9 @@ static void a_jump_is_seen(void **state)
 	expect_right();
 	assert_true(has_new_generation(&seen[sights - 1]));
 	assert_true(usable(&seen[sights - 1]));
+	/* And the CPUs were compared again. */
+	read_device(&after);
+	assert_true(after.verdict.measurements > copy.verdict.measurements);
 	expect_told(EVENTS_CHANGE, NULL);
 	events_close(&events);
 }

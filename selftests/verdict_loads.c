@@ -77,13 +77,18 @@ static void point(bool ok, const char *name)
 
 /* --- the module */
 
+/* With a pause of 1 ms each; far more than it takes, also on a busy host. */
+#define UNLOAD_TRIES	60000
+
 static void unload(void)
 {
+	unsigned int tries = 0;
+
 	while (syscall(SYS_delete_module, "fastclk", O_NONBLOCK)) {
 		if (errno == ENOENT)
 			return;
 		/* Its threads still measure in the background. */
-		if (errno != EWOULDBLOCK)
+		if (errno != EWOULDBLOCK || ++tries > UNLOAD_TRIES)
 			die("unload");
 		pause_ms(1);
 	}
