@@ -123,6 +123,7 @@ static unsigned int fastclk_sampler_update(struct fastclk_task *task)
 {
 	struct fastclk_sample sample;
 	unsigned int ms;
+	int ret;
 
 	if (!fastclk_page_get_task(task) || !task->khz)
 		return 0;
@@ -142,7 +143,11 @@ static unsigned int fastclk_sampler_update(struct fastclk_task *task)
 	}
 
 	fastclk_sampler_sample(task->khz, &sample);
-	if (fastclk_discipline_add(&fastclk_sampler_fit, &sample)) {
+	ret = fastclk_discipline_add(&fastclk_sampler_fit, &sample);
+	/* The counter was set while we looked. */
+	if (ret == -EINVAL)
+		return 1;
+	if (ret) {
 		fastclk_sampler_lost++;
 		/* First the verdict: with the new generation it must not be seen. */
 		if (fastclk_sampler_fit.gap_ns >= FASTCLK_JUMP_NS)

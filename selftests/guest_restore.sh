@@ -27,7 +27,7 @@ after="-device vmgenid,guid=c2d7a9b3-18e6-4f50-8b1d-7e9f2a4b6c02"
 in_saved_guest() {
 	rm -f "$work/disk"
 	qemu-img create -q -f qcow2 "$work/disk" 1M || exit
-	in_guest "$@" -m recheck_seconds=0 -t $((stop_s + 100))
+	in_guest "$@" -m recheck_seconds=0 -t $((stop_s + 150))
 }
 
 in_saved_guest 'that is restored' "

@@ -270,10 +270,14 @@ static double ask_and_compare(const char *request)
 
 static void await_usable(void)
 {
+	unsigned int ms = 0;
 	uint64_t begin = fastclk_gettime_ns(CLOCK_MONOTONIC_RAW);
 
-	while (fastclk_source(&clk) != FASTCLK_SOURCE_PAGE)
+	while (fastclk_source(&clk) != FASTCLK_SOURCE_PAGE) {
+		if (ms++ > SOON_MS)
+			fail_msg("the page is not used again: %s", fastclk_why(&clk));
 		pause_ms(1);
+	}
 	print_message("# the page is used after %.3f s\n",
 		      (double)(fastclk_gettime_ns(CLOCK_MONOTONIC_RAW) - begin) / 1e9);
 }
