@@ -152,8 +152,6 @@ u64 fastclk_page_counter(void)
 
 /*
  * Between begin and end: from here on, other lines, which begin where the present ones are.
- * The counter is read after seq is odd for everybody, so no reader that uses the old lines
- * has a counter value behind the joint.
  */
 static void fastclk_page_join(void)
 {
@@ -161,10 +159,8 @@ static void fastclk_page_join(void)
 				      &fastclk_fitted[1] : &fastclk_fitted[0];
 	struct fastclk_page *page = fastclk_page;
 	u32 khz = fastclk_counter_khz();
-	u64 joint;
+	u64 joint = fastclk_publish_joint(page, fastclk_page_counter, khz);
 
-	smp_mb();
-	joint = fastclk_page_counter();
 	fastclk_fit_lines(&fastclk_fit, &fastclk_clocks.monotonic, &fastclk_clocks.raw, joint,
 			  fastclk_fitted_now, fastclk_fit_interval_ns, next);
 	fastclk_fitted_now = next;

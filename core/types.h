@@ -8,6 +8,7 @@
 
 #ifdef __KERNEL__
 
+#include <linux/atomic.h>
 #include <linux/compiler.h>
 #include <linux/errno.h>
 #include <linux/limits.h>
@@ -37,6 +38,7 @@ typedef __s64 s64;
 #define smp_load_acquire(p)	__atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define smp_store_release(p, v)	__atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #define smp_wmb()		__atomic_thread_fence(__ATOMIC_RELEASE)
+#define xchg(p, v)		__atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
 
 #endif /* __KERNEL__ */
 
