@@ -6,7 +6,8 @@
  *   contradiction and invents none, and overflows nowhere;
  * - when there is no contradiction, there are offsets that satisfy all bounds;
  * - the judgement: the verdict, who is bad, the largest skew and warp with their pair;
- *   counters that are further apart than can be hidden are never called synced.
+ *   counters that are further apart than can be hidden are never called synced;
+ * - re-checks: in a day without drift none is seen, a drift is seen in the next minute.
  */
 #include <kunit/test.h>
 
@@ -738,6 +739,61 @@ static void huge_bounds_do_not_overflow(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, m->judgement.max_skew_cycles, (u64)S64_MAX);
 }
 
+/*
+ * The counter of one CPU drifts. Between two re-checks of all pairs, of 64 round trips each,
+ * a minute of 3 GHz passes.
+ */
+#define PERIOD_CYCLES	(60 * 3000000000LL)
+#define ROUND_TRIPS	64
+
+static void recheck(struct machine *m, u32 bad, s64 ppb)
+{
+	u32 i, j, trip;
+
+	m->offset[bad] += PERIOD_CYCLES / 1000000000 * ppb;
+	fastclk_bounds_clear(&m->b);
+	for (i = 0; i < m->b.n; i++)
+		for (j = i + 1; j < m->b.n; j++)
+			for (trip = 0; trip < ROUND_TRIPS; trip++)
+				measure(m, i, j);
+	judge(m);
+}
+
+static void a_day_without_drift_gives_no_alarm(struct kunit *test)
+{
+	struct machine *m = new_machine(test, 8, 61);
+	u32 minute;
+
+	reset(m, 8);
+	/* What no exchange can see need not be 0. */
+	m->offset[3] = LATENCY_MIN / 2;
+	for (minute = 0; minute < 24 * 60; minute++) {
+		recheck(m, 0, 0);
+		KUNIT_ASSERT_EQ(test, m->judgement.verdict, (u32)FASTCLK_VERDICT_SYNCED);
+		KUNIT_ASSERT_EQ(test, m->judgement.bad, 0U);
+		KUNIT_ASSERT_GE(test, m->judgement.max_skew_cycles, (u64)LATENCY_MIN / 2);
+	}
+}
+
+static void a_drift_is_found_at_once_and_named(struct kunit *test)
+{
+	static const s64 ppb[] = { 10000, -10000, 10, -10 };
+	struct machine *m = new_machine(test, 8, 62);
+	u32 bad, way;
+
+	for (way = 0; way < ARRAY_SIZE(ppb); way++) {
+		for (bad = 0; bad < 8; bad++) {
+			reset(m, 8);
+			recheck(m, bad, 0);
+			KUNIT_ASSERT_EQ(test, m->judgement.verdict, (u32)FASTCLK_VERDICT_SYNCED);
+			recheck(m, bad, ppb[way]);
+			KUNIT_ASSERT_EQ(test, m->judgement.verdict, (u32)FASTCLK_VERDICT_UNSYNCED);
+			KUNIT_ASSERT_EQ(test, m->judgement.bad, 1U);
+			KUNIT_ASSERT_TRUE(test, is_bad(m, bad));
+		}
+	}
+}
+
 static struct kunit_case verdict_cases[] = {
 	KUNIT_CASE(nobody_and_one_alone_are_synced),
 	KUNIT_CASE(two_that_disagree_are_both_bad),
@@ -757,6 +813,8 @@ static struct kunit_case verdict_cases[] = {
 	KUNIT_CASE(contradictions_are_found_exactly_when_there_are_any),
 	KUNIT_CASE(the_smallest_contradiction_is_found),
 	KUNIT_CASE(huge_bounds_do_not_overflow),
+	KUNIT_CASE(a_day_without_drift_gives_no_alarm),
+	KUNIT_CASE(a_drift_is_found_at_once_and_named),
 	{ .run_case = NULL }
 };
 
