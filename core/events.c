@@ -109,6 +109,9 @@ static void fastclk_events_updated(struct irq_work *work)
 static struct irq_work fastclk_event_irq_work;
 static struct irq_work fastclk_update_irq_work;
 
+/* The machine is about to sleep, or asleep. */
+static bool fastclk_events_held;
+
 /**
  * fastclk_events_count - how many events there were, modulo 2^32
  *
@@ -127,7 +130,8 @@ u32 fastclk_events_count(void)
 void fastclk_events_raise(void)
 {
 	atomic_inc(&fastclk_event_count);
-	irq_work_queue(&fastclk_event_irq_work);
+	if (!READ_ONCE(fastclk_events_held))
+		irq_work_queue(&fastclk_event_irq_work);
 }
 
 /**
@@ -138,7 +142,33 @@ void fastclk_events_raise(void)
  */
 void fastclk_events_update(void)
 {
-	irq_work_queue(&fastclk_update_irq_work);
+	if (!READ_ONCE(fastclk_events_held))
+		irq_work_queue(&fastclk_update_irq_work);
+}
+
+/**
+ * fastclk_events_hold - the machine is going to sleep: tell what is to be told, then nothing
+ *
+ * The timekeeper suspends and resumes with interrupts off and the interrupt controller saved or
+ * not restored yet. An irq_work that is queued then waits for an interrupt that is lost: it
+ * would never run, nor be queued again, and irq_work_sync() would wait for it forever. Sleeps.
+ */
+void fastclk_events_hold(void)
+{
+	WRITE_ONCE(fastclk_events_held, true);
+	irq_work_sync(&fastclk_event_irq_work);
+	irq_work_sync(&fastclk_update_irq_work);
+}
+
+/**
+ * fastclk_events_release - the machine is awake again: tell what happened meanwhile
+ *
+ * Any context.
+ */
+void fastclk_events_release(void)
+{
+	WRITE_ONCE(fastclk_events_held, false);
+	irq_work_queue(&fastclk_event_irq_work);
 }
 
 /**

@@ -150,6 +150,8 @@ void fastclk_events_exit(void);
 u32 fastclk_events_count(void);
 void fastclk_events_raise(void);
 void fastclk_events_update(void);
+void fastclk_events_hold(void);
+void fastclk_events_release(void);
 void fastclk_events_start(struct kobject *kobject);
 void fastclk_events_stop(void);
 

@@ -24,10 +24,12 @@ static int fastclk_suspend_notify(struct notifier_block *nb, unsigned long event
 	case PM_RESTORE_PREPARE:
 		fastclk_page_set_suspended(true);
 		fastclk_sync_pause();
+		fastclk_events_hold();
 		break;
 	case PM_POST_SUSPEND:
 	case PM_POST_HIBERNATION:
 	case PM_POST_RESTORE:
+		fastclk_events_release();
 		fastclk_sync_resume();
 		fastclk_page_set_suspended(false);
 		break;

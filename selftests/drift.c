@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The periodic check: a counter that begins to drift after the module was loaded is found
- * by the second check at the latest, its CPU is named, and readers fall back; counters that
- * do not drift stay synced, and readers notice nothing. Run by guest_hotplug.sh, in a guest
- * with four CPUs and the module's test build.
+ * by the second check at the latest, its CPU is named, all are told, and readers fall back;
+ * counters that do not drift stay synced, and readers notice nothing. Run by guest_hotplug.sh,
+ * in a guest with four CPUs and the module's test build.
  */
 #include "hotplug.h"
 
@@ -47,8 +47,9 @@ static void no_drift_no_alarm(void **state)
 	}
 }
 
-static void drift_is_found_and_named(void **state)
+static void drift_is_found_named_and_told(void **state)
 {
+	struct events events;
 	struct fastclk clk;
 	uint32_t before;
 
@@ -57,17 +58,21 @@ static void drift_is_found_and_named(void **state)
 	settle();
 	assert_int_equal(fastclk_open(&clk, FASTCLK_TEST_BUILD), 0);
 	assert_int_equal(fastclk_source(&clk), FASTCLK_SOURCE_PAGE);
+	events_open(&events);
 	set_fault(DRIFT);
 	before = measurements();
 	await_attribute("verdict", "unsynced");
 	assert_true(measurements() - before <= 2);
 	await_attribute("bad_cpus", "2");
 	assert_int_equal(fastclk_source(&clk), FASTCLK_SOURCE_STATUS);
+	assert_told(&events, EVENTS_VERDICT_CHANGE, "FASTCLK_VERDICT=unsynced");
 
 	/* A drift that ended is found as well. */
 	set_fault("");
 	await_attribute("verdict", "synced");
 	assert_int_equal(fastclk_source(&clk), FASTCLK_SOURCE_PAGE);
+	assert_told(&events, EVENTS_VERDICT_CHANGE, "FASTCLK_VERDICT=synced");
+	events_close(&events);
 	fastclk_close(&clk);
 }
 
@@ -87,7 +92,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(no_drift_no_alarm, begin_test, load_plainly),
-		cmocka_unit_test_setup_teardown(drift_is_found_and_named, begin_test, load_plainly),
+		cmocka_unit_test_setup_teardown(drift_is_found_named_and_told, begin_test,
+						load_plainly),
 		cmocka_unit_test_setup_teardown(zero_is_never, begin_test, load_plainly),
 	};
 

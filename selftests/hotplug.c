@@ -3,7 +3,7 @@
  * CPUs go off and on while threads read the page, and each time it is wrong when it returns:
  * the first thread that runs there finds that the page says so and names the CPU, and nobody
  * ever reads on that CPU that its counter may be compared with others. When it has left, the
- * others are synced again.
+ * others are synced again. All who want to know of both are told.
  *
  *	hotplug [ROUNDS]	10 by default
  *
@@ -225,6 +225,26 @@ static void a_cpu_that_returns_right_changes_nothing(void **state)
 	}
 }
 
+/* The first CPU that is compared with it accuses both, so there may be more than one event. */
+static void all_are_told_of_a_cpu_that_returns_wrong(void **state)
+{
+	struct events events;
+
+	(void)state;
+	set_online(1, false);
+	await_attribute("verdict", "synced");
+	events_open(&events);
+	set_fault("1:5000");
+	set_online(1, true);
+	await_attribute("verdict", "unsynced");
+	assert_told(&events, EVENTS_VERDICT_CHANGE, "FASTCLK_VERDICT=unsynced");
+	set_online(1, false);
+	await_attribute("verdict", "synced");
+	assert_told(&events, EVENTS_VERDICT_CHANGE & ~EVENTS_TRACE_EXCHANGE,
+		    "FASTCLK_VERDICT=synced");
+	events_close(&events);
+}
+
 static int set_up(void **state)
 {
 	begin_test(state);
@@ -245,6 +265,8 @@ int main(int argc, char **argv)
 			a_cpu_that_returns_wrong_is_known_before_it_runs_anything, set_up,
 			tear_down),
 		cmocka_unit_test_setup_teardown(a_cpu_that_returns_right_changes_nothing, set_up,
+						load_plainly),
+		cmocka_unit_test_setup_teardown(all_are_told_of_a_cpu_that_returns_wrong, set_up,
 						load_plainly),
 	};
 

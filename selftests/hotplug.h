@@ -7,6 +7,7 @@
 #define _SELFTESTS_HOTPLUG_H
 
 #include "device.h"
+#include "events.h"
 
 #include <fastclk.h>
 
@@ -47,6 +48,15 @@ static inline void await_attribute(const char *name, const char *expected)
 			return;
 		pause_ms(10);
 	}
+}
+
+/* Wherever somebody may wait for it, an event was told; @expected as in events_missing(). */
+static inline void assert_told(struct events *events, unsigned int wanted, const char *expected)
+{
+	const char *text = events_missing(events, wanted, expected, SOON_MS);
+
+	if (text)
+		fail_msg("%s", text);
 }
 
 /* As it was, whatever the test came to. */

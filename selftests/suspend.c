@@ -3,7 +3,8 @@
  * The machine sleeps (S3) and is woken by its clock, again and again, while a thread reads
  * the page as fast as it can: the page cannot be used before the machine falls asleep, and
  * then, in this order, is usable again, with another generation; CLOCK_BOOTTIME counted the
- * sleep. A counter that was set during the sleep is found before the page can be used.
+ * sleep; all who want to know are told. A counter that was set during the sleep is found before
+ * the page can be used.
  *
  *	suspend [CYCLES]	2 by default
  *
@@ -153,6 +154,7 @@ static void expect_order(void)
 static void readers_fall_back_and_return(void **state)
 {
 	uint64_t slept_before, slept;
+	struct events events;
 	unsigned int i;
 	int fd;
 
@@ -163,6 +165,7 @@ static void readers_fall_back_and_return(void **state)
 	fd = open_device(O_RDONLY);
 	page = map_device(fd);
 	for (i = 0; i < cycles; i++) {
+		events_open(&events);
 		start_watch();
 		slept_before = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC);
 		sleep_once();
@@ -180,6 +183,9 @@ static void readers_fall_back_and_return(void **state)
 			;
 		end_watch();
 		expect_order();
+		/* Here, that it can be used again; that it can't be was seen by the watcher. */
+		assert_told(&events, EVENTS_CHANGE, "FASTCLK_REASON=usable");
+		events_close(&events);
 	}
 }
 
