@@ -17,6 +17,7 @@
 #include <linux/time.h>
 #include <linux/timekeeping.h>
 #include <linux/types.h>
+#include <linux/workqueue.h>
 
 /* Before 6.3 (Debian 11 and 12): vm_flags was a plain field. */
 #ifndef FASTCLK_HAVE_VM_FLAGS_SET
@@ -48,6 +49,14 @@ static inline int unregister_random_vmfork_notifier(struct notifier_block *nb)
 {
 	return 0;
 }
+#endif
+
+/*
+ * Before 6.17, where it was not brought back (Debian 11 and 12): queues were bound to CPUs without
+ * saying so, for which 7.2 prints a warning.
+ */
+#ifndef FASTCLK_HAVE_WQ_PERCPU
+#define WQ_PERCPU	0
 #endif
 
 /* CLOCK_REALTIME and CLOCK_MONOTONIC_RAW at one value of the clocksource's counter. */
