@@ -52,7 +52,7 @@ static inline int unregister_random_vmfork_notifier(struct notifier_block *nb)
 #endif
 
 /*
- * Before 6.17, where it was not brought back (Debian 11 and 12): queues were bound to CPUs without
+ * Before 6.17, where it was not backported (Debian 11 and 12): queues were bound to CPUs without
  * saying so, for which 7.2 prints a warning.
  */
 #ifndef FASTCLK_HAVE_WQ_PERCPU
