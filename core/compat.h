@@ -75,7 +75,7 @@ static inline bool fastclk_snapshot_take(struct fastclk_snapshot *snapshot)
 {
 	struct system_time_snapshot now;
 
-#ifdef FASTCLK_HAVE_SNAPSHOT_ID
+#ifdef FASTCLK_HAVE_SNAP_ID
 	ktime_get_snapshot_id(CLOCK_REALTIME, &now);
 	if (!now.valid)
 		return false;
