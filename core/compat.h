@@ -14,6 +14,10 @@
 #include <linux/notifier.h>
 #include <linux/random.h>
 #include <linux/sched/isolation.h>
+#include <linux/time.h>
+#include <linux/timekeeping.h>
+#include <linux/types.h>
+#include <linux/workqueue.h>
 
 /* Before 6.3 (Debian 11 and 12): vm_flags was a plain field. */
 #ifndef FASTCLK_HAVE_VM_FLAGS_SET
@@ -46,5 +50,44 @@ static inline int unregister_random_vmfork_notifier(struct notifier_block *nb)
 	return 0;
 }
 #endif
+
+/*
+ * Before 6.17, where it was not backported (Debian 11 and 12): queues were bound to CPUs without
+ * saying so, for which 7.2 prints a warning.
+ */
+#ifndef FASTCLK_HAVE_WQ_PERCPU
+#define WQ_PERCPU	0
+#endif
+
+/* CLOCK_REALTIME and CLOCK_MONOTONIC_RAW at one value of the clocksource's counter. */
+struct fastclk_snapshot {
+	u64 cycles;
+	s64 real;
+	s64 raw;
+};
+
+/*
+ * Before 7.2 (Debian 11 to 13): another function, with other fields and always successful.
+ *
+ * Return: false if the timekeeper can't tell now.
+ */
+static inline bool fastclk_snapshot_take(struct fastclk_snapshot *snapshot)
+{
+	struct system_time_snapshot now;
+
+#ifdef FASTCLK_HAVE_SNAP_ID
+	ktime_get_snapshot_id(CLOCK_REALTIME, &now);
+	if (!now.valid)
+		return false;
+	snapshot->real = ktime_to_ns(now.systime);
+	snapshot->raw = ktime_to_ns(now.monoraw);
+#else
+	ktime_get_snapshot(&now);
+	snapshot->real = ktime_to_ns(now.real);
+	snapshot->raw = ktime_to_ns(now.raw);
+#endif
+	snapshot->cycles = now.cycles;
+	return true;
+}
 
 #endif /* _FASTCLK_COMPAT_H */

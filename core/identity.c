@@ -2,7 +2,7 @@
 /*
  * Only in test builds: compares the page with the timekeeper, inside the kernel.
  *
- * ktime_get_snapshot() gives the counter value together with CLOCK_REALTIME and
+ * The timekeeper's snapshot gives the counter value together with CLOCK_REALTIME and
  * CLOCK_MONOTONIC_RAW of the same instant, so the page's lines at that counter value must
  * give the same nanoseconds, with no tolerance. Writing a number of milliseconds to
  * /sys/kernel/debug/fastclk/identity compares for so long, on the CPU that writes; reading
@@ -28,6 +28,7 @@
 #include <linux/timekeeping.h>
 
 #include <fastclk/counter.h>
+#include "compat.h"
 #include "internal.h"
 #include "identity.h"
 
@@ -64,14 +65,14 @@ static u64 fastclk_identity_raw(const struct fastclk_page *page, u64 cycles)
 }
 
 static bool fastclk_identity_holds(const struct fastclk_page *page,
-				   const struct system_time_snapshot *snapshot)
+				   const struct fastclk_snapshot *snapshot)
 {
-	return fastclk_identity_real(page, snapshot->cycles) == ktime_to_ns(snapshot->real) &&
-	       fastclk_identity_raw(page, snapshot->cycles) == ktime_to_ns(snapshot->raw);
+	return fastclk_identity_real(page, snapshot->cycles) == snapshot->real &&
+	       fastclk_identity_raw(page, snapshot->cycles) == snapshot->raw;
 }
 
 /* Does the line that is published next give the snapshot's times? */
-static bool fastclk_identity_holds_next(u32 seq, const struct system_time_snapshot *snapshot)
+static bool fastclk_identity_holds_next(u32 seq, const struct fastclk_snapshot *snapshot)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FASTCLK_IDENTITY_WAIT_MS);
 	struct fastclk_page page;
@@ -84,22 +85,23 @@ static bool fastclk_identity_holds_next(u32 seq, const struct system_time_snapsh
 }
 
 static void fastclk_identity_report(const struct fastclk_page *page,
-				    const struct system_time_snapshot *snapshot)
+				    const struct fastclk_snapshot *snapshot)
 {
 	pr_err("seq %u cycles %llu: real %lld, page %llu; raw %lld, page %llu\n", page->hot.seq,
-	       snapshot->cycles, ktime_to_ns(snapshot->real),
-	       fastclk_identity_real(page, snapshot->cycles), ktime_to_ns(snapshot->raw),
+	       snapshot->cycles, snapshot->real,
+	       fastclk_identity_real(page, snapshot->cycles), snapshot->raw,
 	       fastclk_identity_raw(page, snapshot->cycles));
 }
 
 static void fastclk_identity_compare(const struct fastclk_page *memory, unsigned int count)
 {
-	struct system_time_snapshot snapshot;
+	struct fastclk_snapshot snapshot;
 	struct fastclk_page page;
 
 	for (; count; count--) {
 		fastclk_page_read(&page);
-		ktime_get_snapshot(&snapshot);
+		if (!fastclk_snapshot_take(&snapshot))
+			continue;
 		if (READ_ONCE(memory->hot.seq) != page.hot.seq)
 			continue;
 		if (fastclk_identity_holds(&page, &snapshot))

@@ -24,6 +24,7 @@
 #include <linux/workqueue.h>
 
 #include <fastclk/counter.h>
+#include "compat.h"
 #include "fault.h"
 #include "internal.h"
 
@@ -252,7 +253,7 @@ int fastclk_sampler_init(unsigned int interval_ms)
 {
 	fastclk_sampler_interval_ms = interval_ms;
 	/* Bound to CPUs, and first in line: a sample that comes late is a wide bound. */
-	fastclk_sampler_queue = alloc_workqueue("fastclk", WQ_HIGHPRI, 0);
+	fastclk_sampler_queue = alloc_workqueue("fastclk", WQ_HIGHPRI | WQ_PERCPU, 0);
 	return fastclk_sampler_queue ? 0 : -ENOMEM;
 }
 
