@@ -8,5 +8,5 @@
 
 in_guest 'that sleeps' "
 	/selftests/suspend ${SOAK:+10}
-" --suspend -t 600 --fault-injection
+" -t 600 --fault-injection
 tap_end
