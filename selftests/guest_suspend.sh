@@ -6,7 +6,10 @@
 # shellcheck source=selftests/guest.bash
 . "$(dirname "$0")/guest.bash"
 
-in_guest 'that sleeps' "
+in_guest 'that suspends' "
 	/selftests/suspend ${SOAK:+10}
 " -t 600 --fault-injection
+in_guest 'that sleeps' "
+	/selftests/suspend ${SOAK:+10}
+" -s 1 --suspend -t 600 --fault-injection
 tap_end

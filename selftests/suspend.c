@@ -6,13 +6,14 @@
  * want to know are told. A counter that was set during the sleep is found before the page can
  * be used.
  *
- * The kernel does all that it does for S3 except asking the firmware (pm_test): under QEMU,
- * SeaBIOS starts the other CPUs itself when the machine wakes up, and on a busy host may leave
- * one behind that the kernel cannot start any more.
+ * With more than one CPU, the kernel does all that it does for S3 except asking the firmware
+ * (pm_test): QEMU's starts the other CPUs itself when the machine wakes up, and on a busy host
+ * may leave one behind that the kernel cannot start any more. With one CPU, the machine really
+ * sleeps, and is woken by its clock; then nobody can watch the order.
  *
  *	suspend [CYCLES]	2 by default
  *
- * Run by guest_suspend.sh, in a guest with two CPUs and the module's test build.
+ * Run by guest_suspend.sh, in guests with two CPUs and with one, and the module's test build.
  */
 #include "hotplug.h"
 
@@ -20,6 +21,10 @@
 
 #define PM_TEST		"/sys/power/pm_test"
 #define PM_TEST_DELAY	"/sys/module/suspend/parameters/pm_test_delay"
+
+#define ALARM		"/sys/class/rtc/rtc0/wakealarm"
+/* It has seconds, and must not come before the machine sleeps. */
+#define SLEEP_S		"+3"
 
 static unsigned int cycles = 2;
 static struct fastclk clk;
@@ -84,16 +89,27 @@ static bool usable(const struct sight *s)
 	return (s->status & need) == need;
 }
 
-static void sleep_once(void)
+static void suspend(void)
 {
-	int ret;
+	int ret = write_text("/sys/power/state", "mem");
 
+	if (ret)
+		fail_msg("the machine does not sleep: %s", strerror(-ret));
+}
+
+static void sleep_without_firmware(void)
+{
 	/* Two seconds, since the kernel learns from the CMOS clock, to the second, how many. */
 	assert_int_equal(write_text(PM_TEST_DELAY, "2"), 0);
 	assert_int_equal(write_text(PM_TEST, "core"), 0);
-	ret = write_text("/sys/power/state", "mem");
-	if (ret)
-		fail_msg("the machine does not sleep: %s", strerror(-ret));
+	suspend();
+}
+
+static void sleep_with_firmware(void)
+{
+	assert_int_equal(write_text(ALARM, "0"), 0);
+	assert_int_equal(write_text(ALARM, SLEEP_S), 0);
+	suspend();
 }
 
 static uint64_t clock_ns(clockid_t clock)
@@ -156,41 +172,68 @@ static void expect_order(void)
 	assert_int_not_equal(seen[last].generation, seen[last - 1].generation);
 }
 
-static void readers_fall_back_and_return(void **state)
+/* The machine slept, and woke up with right clocks; whoever waited for that was told. */
+static void sleep_and_wake_up(void (*sleep_once)(void), int fd)
 {
-	uint64_t slept_before, slept;
+	uint64_t before = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC), slept;
 	struct events events;
-	unsigned int i;
+
+	events_open(&events);
+	sleep_once();
+	/* At once, unless CPUs are short. */
+	await_attribute("verdict", "synced");
+	await_attribute("reason", "usable");
+	while (fastclk_source(&clk) != FASTCLK_SOURCE_PAGE)
+		;
+	expect_right_clocks();
+	slept = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC) - before;
+	print_message("# slept for %.3f s\n", (double)slept / 1e9);
+	assert_true(slept > 100000000);
+	assert_int_equal(poll_for(fd, POLLIN, SOON_MS), POLLIN);
+	/* Here, that it can be used again; that it can't be is what a watcher sees. */
+	assert_told(&events, EVENTS_CHANGE, "FASTCLK_REASON=usable");
+	events_close(&events);
+}
+
+static int open_all(void)
+{
 	int fd;
 
-	(void)state;
 	alarm(DEADLINE_S + cycles * 20);
 	settle();
 	assert_int_equal(fastclk_open(&clk, FASTCLK_TEST_BUILD), 0);
 	fd = open_device(O_RDONLY);
 	page = map_device(fd);
+	return fd;
+}
+
+static void readers_fall_back_and_return(void **state)
+{
+	int fd = open_all();
+	unsigned int i;
+
+	(void)state;
 	for (i = 0; i < cycles; i++) {
-		events_open(&events);
 		start_watch();
-		slept_before = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC);
-		sleep_once();
-		/* At once, unless CPUs are short. */
-		await_attribute("verdict", "synced");
-		await_attribute("reason", "usable");
-		while (fastclk_source(&clk) != FASTCLK_SOURCE_PAGE)
-			;
-		expect_right_clocks();
-		slept = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC) - slept_before;
-		print_message("# slept for %.3f s\n", (double)slept / 1e9);
-		assert_true(slept > 100000000);
-		assert_int_equal(poll_for(fd, POLLIN, SOON_MS), POLLIN);
+		sleep_and_wake_up(sleep_without_firmware, fd);
 		while (!usable(&seen[__atomic_load_n(&sights, __ATOMIC_ACQUIRE) - 1]))
 			;
 		end_watch();
 		expect_order();
-		/* Here, that it can be used again; that it can't be was seen by the watcher. */
-		assert_told(&events, EVENTS_CHANGE, "FASTCLK_REASON=usable");
-		events_close(&events);
+	}
+}
+
+static void a_machine_that_really_slept_is_right_again(void **state)
+{
+	uint32_t generation;
+	int fd = open_all();
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < cycles; i++) {
+		generation = page->hot.generation;
+		sleep_and_wake_up(sleep_with_firmware, fd);
+		assert_int_not_equal(page->hot.generation, generation);
 	}
 }
 
@@ -205,7 +248,7 @@ static void a_counter_that_was_set_is_found(void **state)
 	set_fault("1:100000000");
 	assert_attribute("verdict", "synced");
 	start_watch();
-	sleep_once();
+	sleep_without_firmware();
 	await_attribute("verdict", "unsynced");
 	end_watch();
 	set_fault("");
@@ -237,8 +280,15 @@ int main(int argc, char **argv)
 						tear_down),
 	};
 
+	const struct CMUnitTest tests_of_one_cpu[] = {
+		cmocka_unit_test_setup_teardown(a_machine_that_really_slept_is_right_again,
+						set_up, tear_down),
+	};
+
 	if (argc > 1)
 		cycles = (unsigned int)atoi(argv[1]);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
+	if (sysconf(_SC_NPROCESSORS_CONF) == 1)
+		return cmocka_run_group_tests(tests_of_one_cpu, NULL, NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
